@@ -1,0 +1,68 @@
+// Package device is the contract between a compiled training step and what runs it.
+package device
+
+import (
+	"context"
+
+	"halfstep/program"
+)
+
+// Device runs programs.
+type Device interface {
+	Properties() Properties
+	// Fusions lists what this device runs as one instruction.
+	Fusions() []program.Rule
+	// Workspace is the scratch in bytes that the kernel of this instruction wants; program.Plan allocates it.
+	Workspace(i *program.Instr) int64
+	// NewStore makes room for values that outlast a step, zeroed.
+	NewStore(persistent []*program.Value) (Store, error)
+	NewArena(bytes int64) (Arena, error)
+	// Compile resolves every instruction to a kernel. An instruction without one is an error that names it.
+	Compile(p *program.Program, s Store, scratch Arena) (Executable, error)
+	Memory() Memory
+	// ResetPeak sets the measured peak to what is allocated now.
+	ResetPeak()
+	Close() error
+}
+
+// Store holds persistent values by name. Read and Write copy whole values as bytes, little endian.
+type Store interface {
+	// Add makes room for further values; those already there must have the same shape and dtype.
+	Add(persistent []*program.Value) error
+	Read(name string, dst []byte) error
+	Write(name string, src []byte) error
+	Close() error
+}
+
+// Arena is scratch memory for one program at a time.
+type Arena interface {
+	Size() int64
+	Close() error
+}
+
+// Executable is a compiled program.
+type Executable interface {
+	// Run runs the program so many times. It stops between two steps when the context ends.
+	Run(ctx context.Context, steps int) error
+	// Profile runs one step and gives the time of each instruction in nanoseconds, in order.
+	Profile(ctx context.Context) ([]int64, error)
+}
+
+// Properties say what a device is.
+type Properties struct {
+	Kind    string // "cpu", "cuda"
+	Name    string // "AMD EPYC"
+	ISA     string // "avx512bf16", "sm_90"
+	Cores   int
+	Threads int
+	Memory  int64 // bytes; 0 when unknown
+}
+
+// Memory is what a device measured.
+type Memory struct {
+	Allocated int64 // bytes in stores and arenas now
+	Reserved  int64 // bytes taken from the system for them
+	Peak      int64 // largest Allocated since ResetPeak
+	Free      int64 // the driver's own figures, 0 where there is no driver
+	Total     int64
+}
