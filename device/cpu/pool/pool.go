@@ -1,0 +1,116 @@
+// Package pool shares the tasks of one kernel among long-lived workers. A kernel cuts its work into tasks whose number
+// does not depend on the workers, so results are the same for any number of them.
+package pool
+
+import (
+	"runtime"
+	"sync/atomic"
+)
+
+// spins is how often an idle worker looks for work before it sleeps: about 20 µs, longer than the serial code between two
+// kernels of a step and short enough not to steal time from other processes.
+const spins = 4000
+
+// Pool runs tasks on a fixed number of workers, the caller being worker 0. One For at a time.
+type Pool struct {
+	workers int
+	f       func(worker, task int)
+	n       int64
+	next    atomic.Int64
+	pending atomic.Int32
+	round   atomic.Uint32
+	closed  atomic.Bool
+	asleep  []atomic.Bool
+	wake    []chan struct{}
+}
+
+// New starts a pool of so many workers, at least one.
+func New(workers int) *Pool {
+	p := &Pool{workers: max(workers, 1)}
+	p.asleep = make([]atomic.Bool, p.workers)
+	p.wake = make([]chan struct{}, p.workers)
+	for w := 1; w < p.workers; w++ {
+		p.wake[w] = make(chan struct{}, 1)
+		go p.work(w)
+	}
+	return p
+}
+
+// Workers is the number of workers; worker numbers are below it.
+func (p *Pool) Workers() int { return p.workers }
+
+// For calls f for every task from 0 to n-1, in any order and on any worker, and returns when all are done. It allocates
+// nothing. A single task runs on the caller without waking anybody.
+func (p *Pool) For(n int, f func(worker, task int)) {
+	if n <= 1 || p.workers == 1 {
+		for i := range n {
+			f(0, i)
+		}
+		return
+	}
+	p.f, p.n = f, int64(n)
+	p.next.Store(0)
+	p.pending.Store(int32(p.workers - 1))
+	p.round.Add(1)
+	for w := 1; w < p.workers; w++ {
+		if p.asleep[w].CompareAndSwap(true, false) {
+			p.wake[w] <- struct{}{}
+		}
+	}
+	p.drain(0)
+	for i := 0; p.pending.Load() != 0; i++ {
+		if i > spins {
+			runtime.Gosched()
+		}
+	}
+}
+
+// Close ends the workers. The pool must be idle.
+func (p *Pool) Close() {
+	if p.closed.Swap(true) {
+		return
+	}
+	p.round.Add(1)
+	for w := 1; w < p.workers; w++ {
+		if p.asleep[w].CompareAndSwap(true, false) {
+			p.wake[w] <- struct{}{}
+		}
+	}
+}
+
+func (p *Pool) drain(worker int) {
+	for {
+		i := p.next.Add(1) - 1
+		if i >= p.n {
+			return
+		}
+		p.f(worker, int(i))
+	}
+}
+
+func (p *Pool) work(w int) {
+	seen := uint32(0)
+	for {
+		for i := 0; p.round.Load() == seen; i++ {
+			if i > spins {
+				p.sleep(w, seen)
+				break
+			}
+		}
+		seen = p.round.Load()
+		if p.closed.Load() {
+			return
+		}
+		p.drain(w)
+		p.pending.Add(-1)
+	}
+}
+
+// sleep waits for a round after seen.
+func (p *Pool) sleep(w int, seen uint32) {
+	p.asleep[w].Store(true)
+	if p.round.Load() != seen && p.asleep[w].CompareAndSwap(true, false) {
+		return // a round began in between and nobody has sent a wake-up
+	}
+	<-p.wake[w]
+}
