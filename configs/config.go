@@ -1,10 +1,13 @@
 // Package configs is the experiment file: its schema, strict loading, key=value overrides and validation. docs/CONFIG.md
-// describes every key.
+// describes every key, its type, default and allowed values.
+//
+// Load reads a file into a Resolved: the Config, where each of its values came from, and warnings. What is wrong with a
+// config is always an *Error, which lists every problem and not only the first.
 package configs
 
 // Config is one experiment, as written in a YAML file.
 type Config struct {
-	Name       string     `yaml:"-"` // the file's base name without .yaml
+	Name       string     `yaml:"name"` // in reports and run folders; default: the file's base name without .yaml
 	Seed       uint64     `yaml:"seed"`
 	Device     string     `yaml:"device"`  // auto | cpu | cuda | cuda:N | gorgonia
 	Threads    int        `yaml:"threads"` // CPU threads; 0: as many as the machine or its quota gives
@@ -23,7 +26,7 @@ type Config struct {
 // Data says what is trained on and how batches are made.
 type Data struct {
 	Name       string    `yaml:"name"` // mnist | fashion_mnist | kmnist | emnist | idx | random
-	Dir        string    `yaml:"dir"`
+	Dir        string    `yaml:"dir"`  // holds the IDX files; empty: the usual places, then a download
 	BatchSize  int       `yaml:"batch_size"`
 	DropLast   bool      `yaml:"drop_last"`
 	Shuffle    bool      `yaml:"shuffle"`
@@ -65,6 +68,7 @@ type Layer struct {
 	Kind        string
 	Filters     int     `yaml:"filters"`     // conv2d
 	Kernel      int     `yaml:"kernel"`      // conv2d
+	Size        int     `yaml:"size"`        // pools
 	Stride      int     `yaml:"stride"`      // conv2d (1), pools (their size)
 	Padding     int     `yaml:"padding"`     // conv2d
 	Units       int     `yaml:"units"`       // linear
@@ -72,7 +76,6 @@ type Layer struct {
 	Trainable   bool    `yaml:"trainable"`   // conv2d, linear, batch_norm
 	Init        Init    `yaml:"init"`        // conv2d, linear: weights
 	BiasInit    Init    `yaml:"bias_init"`   // conv2d, linear
-	Size        int     `yaml:"size"`        // pools
 	Rate        float32 `yaml:"rate"`        // dropout
 	Eps         float32 `yaml:"eps"`         // batch_norm
 	Momentum    float32 `yaml:"momentum"`    // batch_norm
@@ -115,7 +118,7 @@ type GradScaler struct {
 	MaxConsecutiveSkips int     `yaml:"max_consecutive_skips"`
 }
 
-// Optim is the optimizer with its schedule. Only the fields of its name count.
+// Optim is the optimizer with its schedule. Only the fields of its name count; the others are zero.
 type Optim struct {
 	Name         string   `yaml:"name"` // sgd | adam | adamw | adadelta | rmsprop | adagrad
 	LR           float64  `yaml:"lr"`
@@ -135,32 +138,32 @@ type Optim struct {
 	Accumulate   int      `yaml:"accumulate"`     // micro-batches an update
 }
 
-// Schedule moves the learning rate. Only the fields of its name count.
+// Schedule moves the learning rate. Only the fields of its name count. A position is an epoch or an applied update (Per).
 type Schedule struct {
 	// Name is constant, step, multistep, exponential, cosine, linear_warmup, one_cycle or plateau.
 	Name          string  `yaml:"name"`
-	Per           string  `yaml:"per"`        // epoch | update: what one position of the schedule is
-	StepSize      int     `yaml:"step_size"`  // step
-	Gamma         float64 `yaml:"gamma"`      // step, multistep, exponential
-	Milestones    []int   `yaml:"milestones"` // multistep
-	EtaMin        float64 `yaml:"eta_min"`    // cosine
-	Warmup        int     `yaml:"warmup"`     // positions of linear warm-up before the schedule proper; linear_warmup, cosine
-	WarmupFactor  float64 `yaml:"warmup_factor"`
-	MaxLR         float64 `yaml:"max_lr"` // one_cycle
-	PctStart      float64 `yaml:"pct_start"`
-	Anneal        string  `yaml:"anneal"` // cos | linear
-	DivFactor     float64 `yaml:"div_factor"`
-	FinalDiv      float64 `yaml:"final_div_factor"`
-	CycleMomentum bool    `yaml:"cycle_momentum"`
-	BaseMomentum  float64 `yaml:"base_momentum"`
-	MaxMomentum   float64 `yaml:"max_momentum"`
-	Monitor       string  `yaml:"monitor"` // plateau: val_loss | val_accuracy
-	Factor        float64 `yaml:"factor"`
-	Patience      int     `yaml:"patience"`
-	Threshold     float64 `yaml:"threshold"`
-	ThresholdMode string  `yaml:"threshold_mode"` // rel | abs
-	Cooldown      int     `yaml:"cooldown"`
-	MinLR         float64 `yaml:"min_lr"`
+	Per           string  `yaml:"per"`              // epoch | update: what one position of the schedule is
+	StepSize      int     `yaml:"step_size"`        // step
+	Gamma         float64 `yaml:"gamma"`            // step, multistep, exponential
+	Milestones    []int   `yaml:"milestones"`       // multistep
+	EtaMin        float64 `yaml:"eta_min"`          // cosine
+	Warmup        int     `yaml:"warmup"`           // positions of linear warm-up before the schedule proper; linear_warmup, cosine
+	WarmupFactor  float64 `yaml:"warmup_factor"`    // the first rate's share of lr
+	MaxLR         float64 `yaml:"max_lr"`           // one_cycle
+	PctStart      float64 `yaml:"pct_start"`        // one_cycle: share of the run with a rising rate
+	Anneal        string  `yaml:"anneal"`           // one_cycle: cos | linear
+	DivFactor     float64 `yaml:"div_factor"`       // one_cycle: max_lr over the first rate
+	FinalDiv      float64 `yaml:"final_div_factor"` // one_cycle: first rate over the last
+	CycleMomentum bool    `yaml:"cycle_momentum"`   // one_cycle: momentum or beta1 moves against the rate
+	BaseMomentum  float64 `yaml:"base_momentum"`    // one_cycle
+	MaxMomentum   float64 `yaml:"max_momentum"`     // one_cycle
+	Monitor       string  `yaml:"monitor"`          // plateau: val_loss | val_accuracy
+	Factor        float64 `yaml:"factor"`           // plateau
+	Patience      int     `yaml:"patience"`         // plateau: epochs without improvement that are let pass
+	Threshold     float64 `yaml:"threshold"`        // plateau: smallest improvement that counts
+	ThresholdMode string  `yaml:"threshold_mode"`   // plateau: rel | abs
+	Cooldown      int     `yaml:"cooldown"`         // plateau: epochs after a cut before counting starts again
+	MinLR         float64 `yaml:"min_lr"`           // plateau
 }
 
 // Log says what is written and how often.

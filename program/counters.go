@@ -10,7 +10,7 @@ const (
 	CounterPosition                // samples consumed in this epoch: where the next batch starts in the order
 	CounterAttempts                // attempted updates in the run: the row of the metrics ring
 	CounterEpochUpdates            // applied updates in this epoch: the index into the learning-rate table
-	CounterUpdates                 // applied updates in the run: the t of Adam's bias correction is this plus one
+	CounterUpdates                 // applied updates in the run; after StepControl it is the t of Adam's bias correction
 	CounterSkipped                 // skipped updates in the run
 	CounterConsecutiveSkips        // skipped updates since the last applied one
 	CounterGrowthTracker           // GradScaler: finite steps since the scale last changed

@@ -44,23 +44,12 @@ func (c *checker) logits(x, labels *Value) *checker {
 	return c
 }
 
-// PointLoss names a loss that is a sum over elements.
-type PointLoss uint8
-
-// MSE is (y-t)²; BCEWithLogits is max(y,0) - y·t + log(1+exp(-|y|)).
-const (
-	MSE PointLoss = iota
-	BCEWithLogits
-)
-
-func (l PointLoss) String() string { return [...]string{"mse", "bce_with_logits"}[l] }
-
-// PointwiseLoss sums a PointLoss over all elements and divides as Reduction says. Elements are computed in float32 and
+// PointwiseLoss sums a ref.PointLoss over all elements and divides as Reduction says. Elements are computed in float32 and
 // summed in float64, in chunks of ref.SumChunk elements whose sums are added in order.
 //
 // In: y [B,...], t of y's shape, Float32 or y's dtype. Out: loss Float32 scalar.
 type PointwiseLoss struct {
-	Loss      PointLoss
+	Loss      ref.PointLoss
 	Reduction ref.Reduction
 }
 
@@ -80,7 +69,7 @@ func (o PointwiseLoss) Check(in, out, inout []*Value) error {
 //
 // In: y, t, dloss Float32 scalar. Out: dy of y's shape and dtype.
 type PointwiseLossGrad struct {
-	Loss      PointLoss
+	Loss      ref.PointLoss
 	Reduction ref.Reduction
 }
 

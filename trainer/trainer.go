@@ -1,0 +1,342 @@
+// Package trainer fits and evaluates: it builds the step's programs for a device, keeps the data there, runs epochs, and
+// turns what the device measured into events. It knows no assembly and no YAML.
+package trainer
+
+import (
+	"fmt"
+
+	"halfstep/amp"
+	"halfstep/configs"
+	"halfstep/data"
+	"halfstep/device"
+	"halfstep/half"
+	"halfstep/model"
+	"halfstep/optim"
+	"halfstep/program"
+	"halfstep/runs"
+)
+
+// Options connect a Trainer to the outside. Nil functions do nothing.
+type Options struct {
+	Emit func(runs.Event)
+	// Save stores a checkpoint; best says that it has the best validation accuracy so far.
+	Save func(epoch, step int, c *runs.Checkpoint, best bool) error
+	// Progress is called after each burst of steps.
+	Progress func(Progress)
+}
+
+// Progress is where a run is.
+type Progress struct {
+	Epoch, Epochs      int // current epoch from 1
+	Samples, OfSamples int // within the epoch
+	Step               int // attempted updates of the run
+	Loss, Accuracy     float64
+	ImagesPerS         float64
+	LossScale          float64
+	Skipped            int
+}
+
+// Trainer is one configuration on one device.
+type Trainer struct {
+	cfg      configs.Config
+	set      *data.Set
+	dev      device.Device
+	opts     Options
+	asm      *assembler
+	schedule *optim.Schedule
+	scaler   *amp.GradScaler
+
+	train, tail    *unit // whole steps, or micro-batches when gradients are accumulated
+	update         *unit // accumulation only: ends a full group
+	tailUpdate     *unit // accumulation only: ends the last, smaller group of an epoch
+	evals          map[string]*evaluator
+	store          device.Store
+	arena          device.Arena
+	memory         amp.Memory
+	params         []model.Param
+	norms          []model.BatchNorm
+	units          []*unit
+	updatesAnEpoch int
+
+	state state
+}
+
+// unit is a program with its compiled form.
+type unit struct {
+	*parts
+	exec    device.Executable
+	samples int // that one run of it consumes
+}
+
+// New builds, plans and compiles everything, and uploads data and initial parameters.
+func New(cfg configs.Config, set *data.Set, dev device.Device, o Options) (*Trainer, error) {
+	t := &Trainer{cfg: cfg, set: set, dev: dev, opts: o}
+	if t.opts.Emit == nil {
+		t.opts.Emit = func(runs.Event) {}
+	}
+	if t.opts.Progress == nil {
+		t.opts.Progress = func(Progress) {}
+	}
+	if err := t.build(); err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
+	}
+	if err := t.allocate(); err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
+	}
+	if err := t.initialise(); err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
+	}
+	return t, nil
+}
+
+// Memory is the planned memory.
+func (t *Trainer) Memory() amp.Memory { return t.memory }
+
+// DType is the type that half operations compute in; float32 without AMP.
+func (t *Trainer) DType() program.DType { return t.asm.dtype }
+
+// Params lists the model's parameters.
+func (t *Trainer) Params() []model.Param { return t.params }
+
+// Model is the training graph at the full batch size.
+func (t *Trainer) Model() *model.Model { return t.train.model }
+
+// Program is the program of one full training step (or micro-batch).
+func (t *Trainer) Program() *program.Program { return t.train.program }
+
+// FLOPs is the number of floating-point operations of one full step: 2 per multiply-add of convolutions and linear layers,
+// forward, by weight and by input, the last not for the first layer.
+func (t *Trainer) FLOPs() int64 {
+	var total int64
+	first := true
+	for _, l := range t.train.model.Layers {
+		if l.FLOPs == 0 {
+			continue
+		}
+		total += 3 * l.FLOPs
+		if first {
+			total -= l.FLOPs
+			first = false
+		}
+	}
+	return total
+}
+
+// DTypeOf is the type that a configuration computes in.
+func DTypeOf(c configs.Config) (program.DType, error) {
+	if !c.AMP.Enabled {
+		return program.Float32, nil
+	}
+	return program.ParseDType(c.AMP.DType)
+}
+
+func (t *Trainer) build() error {
+	dtype, err := DTypeOf(t.cfg)
+	if err != nil {
+		return err
+	}
+	step, err := optim.New(t.cfg.Optim)
+	if err != nil {
+		return err
+	}
+	t.scaler = amp.NewGradScaler(t.cfg.AMP.GradScaler, dtype)
+	n, batch, every := len(t.set.TrainIndex), t.cfg.Data.BatchSize, max(1, t.cfg.Optim.Accumulate)
+	tail := n % batch
+	if t.cfg.Data.DropLast {
+		tail = 0
+	}
+	if n < batch {
+		return &ConfigError{Key: "data.batch_size", Message: fmt.Sprintf("%d, but there are only %d training samples", batch, n)}
+	}
+	micros := n / batch
+	if tail > 0 {
+		micros++
+	}
+	t.updatesAnEpoch = (micros + every - 1) / every
+	if t.schedule, err = optim.NewSchedule(t.cfg.Optim, t.cfg.Epochs, t.updatesAnEpoch); err != nil {
+		return err
+	}
+	t.asm = &assembler{
+		cfg: t.cfg, set: t.set, dev: t.dev, dtype: dtype, step: step, scaler: t.scaler.Rule(),
+		ringRows: max(1, t.cfg.Log.Every), rates: t.updatesAnEpoch,
+	}
+	if every > 1 {
+		err = t.buildAccumulation(batch, tail, micros, every)
+	} else {
+		err = t.buildSteps(batch, tail)
+	}
+	if err != nil {
+		return err
+	}
+	t.params, t.norms = t.train.model.Params, t.train.model.BatchNorms
+	if tail == 1 && len(t.norms) > 0 {
+		return &ConfigError{Key: "data.batch_size", Message: fmt.Sprintf("the last batch of %d samples has one sample, of which batch norm cannot take statistics: set data.drop_last or another batch_size", n)}
+	}
+	return t.buildEvaluators()
+}
+
+func (t *Trainer) add(p *parts, samples int) *unit {
+	u := &unit{parts: p, samples: samples}
+	t.units = append(t.units, u)
+	return u
+}
+
+func (t *Trainer) buildSteps(batch, tail int) error {
+	p, err := t.asm.train("train", batch)
+	if err != nil {
+		return err
+	}
+	t.train = t.add(p, batch)
+	if tail > 0 {
+		if p, err = t.asm.train("train-tail", tail); err != nil {
+			return err
+		}
+		t.tail = t.add(p, tail)
+	}
+	return nil
+}
+
+func (t *Trainer) buildAccumulation(batch, tail, micros, every int) error {
+	p, err := t.asm.micro("micro", batch)
+	if err != nil {
+		return err
+	}
+	t.train = t.add(p, batch)
+	if tail > 0 {
+		if p, err = t.asm.micro("micro-tail", tail); err != nil {
+			return err
+		}
+		t.tail = t.add(p, tail)
+	}
+	if p, err = t.asm.updateOnly("update", batch*every, t.train.parts); err != nil {
+		return err
+	}
+	t.update = t.add(p, 0)
+	if last := t.lastGroup(batch, tail, micros, every); last != batch*every {
+		if p, err = t.asm.updateOnly("update-tail", last, t.train.parts); err != nil {
+			return err
+		}
+		t.tailUpdate = t.add(p, 0)
+	}
+	return nil
+}
+
+// lastGroup is the number of samples of an epoch's last group of micro-batches.
+func (t *Trainer) lastGroup(batch, tail, micros, every int) int {
+	in := (micros-1)%every + 1
+	if tail > 0 {
+		return (in-1)*batch + tail
+	}
+	return in * batch
+}
+
+// allocate makes store and arena for all programs and compiles them.
+func (t *Trainer) allocate() error {
+	var programs []*program.Program
+	for _, u := range t.units {
+		programs = append(programs, u.program)
+	}
+	t.memory = amp.Plan(programs...)
+	var err error
+	for _, p := range programs {
+		if t.store == nil {
+			t.store, err = t.dev.NewStore(p.Persistent())
+		} else {
+			err = t.store.Add(p.Persistent())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if t.arena, err = t.dev.NewArena(t.memory.Arena); err != nil {
+		return err
+	}
+	for _, u := range t.units {
+		if u.exec, err = t.dev.Compile(u.program, t.store, t.arena); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// initialise uploads the data once and the initial state.
+func (t *Trainer) initialise() error {
+	w := &writer{store: t.store}
+	w.samples("train", &t.set.Train)
+	if _, ok := t.evals["test"]; ok {
+		w.samples("test", &t.set.Test)
+	}
+	for _, e := range t.evals {
+		put(w, e.split.order(), e.order)
+	}
+	for _, p := range t.params {
+		t.writeParam(w, p, model.Init(p, t.cfg.Seed))
+	}
+	for _, n := range t.norms {
+		ones := make([]float32, n.Mean.Shape()[0])
+		for k := range ones {
+			ones[k] = 1
+		}
+		t.writeRunning(w, n.RunningVar, ones)
+	}
+	put(w, optim.ScaleName, []float32{t.scaler.GetScale()})
+	return w.err
+}
+
+// writeParam writes a parameter and its half copy.
+func (t *Trainer) writeParam(w *writer, p model.Param, v []float32) {
+	put(w, p.Name, v)
+	if t.train.program.Lookup(amp.HalfCopyName(p.Name)) == nil {
+		return
+	}
+	h := make([]uint16, len(v))
+	if t.asm.dtype == program.Float16 {
+		half.EncodeFloat16(h, v)
+	} else {
+		half.EncodeBFloat16(h, v)
+	}
+	put(w, amp.HalfCopyName(p.Name), h)
+}
+
+// writeRunning writes a running statistic and, where micro-batches move a shadow, that too.
+func (t *Trainer) writeRunning(w *writer, name string, v []float32) {
+	put(w, name, v)
+	if t.cfg.Optim.Accumulate > 1 {
+		put(w, name+shadowSuffix, v)
+	}
+}
+
+// writer writes to the store until something fails.
+type writer struct {
+	store device.Store
+	err   error
+}
+
+func put[E float32 | uint16 | int32 | uint8](w *writer, name string, v []E) {
+	if w.err == nil {
+		w.err = device.Write(w.store, name, v)
+	}
+}
+
+func (w *writer) samples(name string, s *data.Split) {
+	if s.Inputs != nil {
+		put(w, name+"/inputs", s.Inputs)
+		put(w, name+"/targets", s.Targets)
+		return
+	}
+	put(w, name+"/images", s.Images)
+	put(w, name+"/labels", s.Labels)
+}
+
+// Close frees the device's memory.
+func (t *Trainer) Close() error {
+	if err := t.arena.Close(); err != nil {
+		return err
+	}
+	return t.store.Close()
+}
+
+// ConfigError is a setting that does not fit the data or the device.
+type ConfigError struct{ Key, Message string }
+
+func (e *ConfigError) Error() string { return fmt.Sprintf("%s: %s", e.Key, e.Message) }
