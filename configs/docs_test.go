@@ -62,17 +62,25 @@ func (r row) defaultOf(kind string) string {
 func TestDocumentation(t *testing.T) {
 	rows := documented(t)
 	checked := map[string]bool{}
-	var section func(prefix string, s reflect.Value, kind string)
-	section = func(prefix string, s reflect.Value, kind string) {
+	var section func(prefix string, s reflect.Value, kind, of string)
+	section = func(prefix string, s reflect.Value, kind, of string) {
 		for _, key := range keysOf(s.Type(), kind) {
 			full := join(prefix, key)
 			f, _ := field(s, key)
 			_, init := f.Interface().(Init)
+			kinds := names(variants(f.Type()))
+			keyOf := of // a section without kinds of its own has those of the section around it
+			if variants(s.Type()) != nil {
+				keyOf = strings.Join(owners(s.Type(), key), ", ")
+			}
 			switch {
 			case f.Kind() == reflect.Struct && !init:
-				for _, k := range kindsOf(f.Type()) {
+				for _, k := range kinds {
 					setDefaults(f, k)
-					section(full, f, k)
+					section(full, f, k, "")
+				}
+				if kinds == nil {
+					section(full, f, kind, keyOf)
 				}
 				continue
 			case f.Type() == reflect.TypeFor[[]Layer]() && prefix != "residual" && prefix != "model":
@@ -84,8 +92,8 @@ func TestDocumentation(t *testing.T) {
 				continue
 			}
 			checked[full] = true
-			if of := strings.Join(owners(s.Type(), key), ", "); s.Type() != reflect.TypeFor[Layer]() && r.of != of {
-				t.Errorf("%s is documented for %q, belongs to %q", full, r.of, of)
+			if s.Type() != reflect.TypeFor[Layer]() && r.of != keyOf { // a layer's kind is part of its keys
+				t.Errorf("%s is documented for %q, belongs to %q", full, r.of, keyOf)
 			}
 			// The variant's own name is not a default: that of the section is checked once, below.
 			if got := r.defaultOf(kind); key != "name" && !sameDefault(got, f) {
@@ -94,14 +102,14 @@ func TestDocumentation(t *testing.T) {
 		}
 	}
 	c := Default()
-	section("", reflect.ValueOf(&c).Elem(), "")
+	section("", reflect.ValueOf(&c).Elem(), "", "")
 	for _, kind := range names(layerKinds()) {
 		l := defaultLayer(kind)
-		section(kind, reflect.ValueOf(&l).Elem(), kind)
+		section(kind, reflect.ValueOf(&l).Elem(), kind, "")
 	}
 	for _, kind := range names(inits()) {
 		i := defaultInit(kind)
-		section("init", reflect.ValueOf(&i).Elem(), kind)
+		section("init", reflect.ValueOf(&i).Elem(), kind, "")
 	}
 	c = Default()
 	for key, want := range map[string]string{"name": "the file's name", "data.name": c.Data.Name, "loss.name": c.Loss.Name, "optim.name": c.Optim.Name,
@@ -115,13 +123,6 @@ func TestDocumentation(t *testing.T) {
 			t.Errorf("%s is documented but does not exist", key)
 		}
 	}
-}
-
-func kindsOf(section reflect.Type) []string {
-	if variants(section) == nil {
-		return []string{""}
-	}
-	return names(variants(section))
 }
 
 // sameDefault compares numbers as numbers. What is required, or follows from other keys, is zero until it is set.

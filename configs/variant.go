@@ -88,9 +88,9 @@ func schedules() []variant {
 }
 
 func names(vs []variant) []string {
-	out := make([]string, len(vs))
-	for i, v := range vs {
-		out[i] = v.name
+	var out []string
+	for _, v := range vs {
+		out = append(out, v.name)
 	}
 	return out
 }

@@ -45,7 +45,7 @@ func (p *Program) Verify() error {
 // result reports whether v is wanted for itself: gradients and metrics, which later passes read.
 func (v *Value) result() bool { return v.Role == RoleGrad || v.Role == RoleMetric }
 
-// Prune drops instructions whose results nobody reads, and values that no instruction names.
+// Prune drops instructions whose results nobody reads, and scratch values that no instruction names.
 func (p *Program) Prune() {
 	for {
 		read := map[*Value]bool{}
@@ -87,7 +87,7 @@ func (p *Program) dropUnused() {
 	}
 	keep := p.Values[:0]
 	for _, v := range p.Values {
-		if used[v] {
+		if used[v] || v.Persistent { // a master weight may be read by nothing until the update is appended
 			v.ID = len(keep)
 			keep = append(keep, v)
 		}

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -170,7 +168,7 @@ func OpenAll(base string) ([]*Record, error) {
 	var all []*Record
 	for _, e := range entries { // sorted by name, which starts with the time
 		dir := filepath.Join(base, e.Name())
-		if _, err := os.Stat(filepath.Join(dir, LogFile)); errors.Is(err, fs.ErrNotExist) {
+		if !isRun(dir) {
 			continue
 		}
 		r, err := Open(dir)

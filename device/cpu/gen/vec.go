@@ -14,6 +14,8 @@ func genVec() map[string]string {
 		e.elementwise()
 		e.dropoutMask()
 		e.reductions()
+		e.norms()
+		e.maxPools()
 		e.optimizers()
 	}
 	return a.files()
@@ -47,7 +49,7 @@ type vecEmitter struct {
 
 func (e *vecEmitter) wide() bool { return e.reg == 'Z' }
 
-// routine starts a routine called name+level. Its parameters are the pointers, loaded into regs in order, n, loaded into
+// routine starts a routine called name+level. Its parameters are the pointers, the first loaded into regs, n, loaded into
 // CX, and the rest, a parameter list.
 func (e *vecEmitter) routine(name, doc, pointers, rest string, regs ...string) {
 	params := pointers + " unsafe.Pointer, n int"
@@ -55,7 +57,7 @@ func (e *vecEmitter) routine(name, doc, pointers, rest string, regs ...string) {
 		params += ", " + rest
 	}
 	e.fn(name+e.name, name+e.name+" "+doc, params)
-	for i, p := range strings.Split(pointers, ", ") {
+	for i, p := range strings.Split(pointers, ", ")[:len(regs)] {
 		e.load(p, regs[i])
 	}
 	e.load("n", "CX")
@@ -205,7 +207,7 @@ func (e *vecEmitter) putBFloat16(i int, to string) {
 	x, hi, odd := e.r(i), e.r(e.tmp(0)), e.r(e.tmp(1))
 	e.op("VPSRLD", "$16", x, hi)
 	if e.wide() {
-		e.op("VCMPPS", "$3", x, x, "K2") // unordered
+		e.op("VCMPPS", imm(unordered), x, x, "K2") // unordered
 		e.op("VPANDD", e.r(e.one()), hi, odd)
 		e.op("VPADDD", e.r(e.bias()), x, x)
 		e.op("VPADDD", odd, x, x)
@@ -215,7 +217,7 @@ func (e *vecEmitter) putBFloat16(i int, to string) {
 		return
 	}
 	nan := e.r(e.tmp(2))
-	e.op("VCMPPS", "$3", x, x, nan)
+	e.op("VCMPPS", imm(unordered), x, x, nan)
 	e.op("VPAND", e.r(e.one()), hi, odd)
 	e.op("VPADDD", e.r(e.bias()), x, x)
 	e.op("VPADDD", odd, x, x)
@@ -240,6 +242,7 @@ func (e *vecEmitter) keep(pred int, b, a, i int) {
 
 // Predicates of VCMPPS, quiet.
 const (
-	notLess = 0x15 // true of NaN
-	greater = 0x1e // false of NaN
+	unordered = 3
+	notLess   = 0x15 // true of NaN
+	greater   = 0x1e // false of NaN
 )

@@ -12,42 +12,62 @@ func (e *vecEmitter) reductions() {
 func (e *vecEmitter) sumColumns(d dtype) {
 	e.routine("sumColumns"+d.name, "is sum[j] += x[i][j] for n columns and the rows i in order, stride bytes apart; its twin is codec.sumColumns.",
 		"sum, x", "rows, stride int", "DI", "SI")
+	e.columns(e.lanes, 4, func(vectors int) {
+		sum := func(v int) string { return memx(v*e.bytes, "DI", "R8", 4) }
+		for v := range vectors {
+			e.getAt(float32s, sum(v), v)
+		}
+		e.rows([]rowPointer{{"SI", "R9", d.size}}, func() {
+			for v := range vectors {
+				e.getAt(d, mem(v*e.lanes*d.size, "R9"), vectors+v)
+				e.addv(v, v, vectors+v)
+			}
+		})
+		for v := range vectors {
+			e.putAt(float32s, v, sum(v))
+		}
+	})
+}
+
+// columns runs block for n columns, so many vectors of so many lanes at a time and the last ones singly, and ends the
+// routine. The parameters rows and stride, in bytes, are in DX and BX.
+func (e *vecEmitter) columns(lanes, vectors int, block func(vectors int)) {
 	e.load("rows", "DX")
 	e.load("stride", "BX")
 	e.op("XORQ", "R8", "R8")
-	const wideBlock = 4
-	quad, single := e.newLabel("quad"), e.newLabel("single")
-	e.label(quad)
-	e.op("CMPQ", "CX", imm(wideBlock*e.lanes))
+	many, single := e.newLabel("many"), e.newLabel("single")
+	e.label(many)
+	e.op("CMPQ", "CX", imm(vectors*lanes))
 	e.op("JLT", single)
-	e.columnBlock(d, wideBlock)
-	e.op("ADDQ", imm(wideBlock*e.lanes), "R8")
-	e.op("SUBQ", imm(wideBlock*e.lanes), "CX")
-	e.op("JMP", quad)
+	block(vectors)
+	e.op("ADDQ", imm(vectors*lanes), "R8")
+	e.op("SUBQ", imm(vectors*lanes), "CX")
+	e.op("JMP", many)
 	e.label(single)
-	e.rest(e.lanes, func() { e.columnBlock(d, 1) })
+	e.rest(lanes, func() { block(1) })
 	e.ret()
 }
 
-func (e *vecEmitter) columnBlock(d dtype, vectors int) {
-	sum := func(v int) string { return memx(v*e.bytes, "DI", "R8", 4) }
-	e.op("LEAQ", e.at("SI", d.size), "R9")
-	e.op("MOVQ", "DX", "R10")
-	for v := range vectors {
-		e.getAt(float32s, sum(v), v)
+// rowPointer is a register that goes down the rows of the matrix at base, from the current column on.
+type rowPointer struct {
+	base, reg string
+	size      int // of an element
+}
+
+// rows runs body for each of the DX rows, at least one.
+func (e *vecEmitter) rows(pointers []rowPointer, body func()) {
+	for _, p := range pointers {
+		e.op("LEAQ", e.at(p.base, p.size), p.reg)
 	}
+	e.op("MOVQ", "DX", "R10")
 	row := e.newLabel("row")
 	e.label(row)
-	for v := range vectors {
-		e.getAt(d, mem(v*e.lanes*d.size, "R9"), vectors+v)
-		e.op("VADDPS", e.r(vectors+v), e.r(v), e.r(v))
+	body()
+	for _, p := range pointers {
+		e.op("ADDQ", "BX", p.reg)
 	}
-	e.op("ADDQ", "BX", "R9")
 	e.op("DECQ", "R10")
 	e.op("JNZ", row)
-	for v := range vectors {
-		e.putAt(float32s, v, sum(v))
-	}
 }
 
 // gradStats sums in float64 lanes. A product of two float32 numbers is exact in float64, so a multiply-add rounds once

@@ -1,5 +1,7 @@
 package kernel
 
+import "unsafe"
+
 // Elem is how an element lies in memory: a float32, or the bits of a float16 or bfloat16. Arithmetic is in float32; a
 // result is rounded once, to nearest even, when it is stored.
 type Elem interface{ float32 | uint16 }
@@ -16,6 +18,8 @@ type Vec struct {
 	BFloat16 Ops[uint16]
 
 	dropoutMask func(mask []uint8, d *DropoutStream, first int, epoch, position uint32)
+	norm        *normRoutines // nil: the twins
+	pool        *poolRoutines
 }
 
 // Ops are the kernels of one element type. Each agrees bit for bit at all levels, except where it says otherwise.
@@ -36,9 +40,6 @@ type Ops[T Elem] struct {
 	AddScaled func(acc []float32, x []T, s float32)
 	// ApplyMask is y = x·s where the mask is not 0, else 0: dropout and its gradient.
 	ApplyMask func(y, x []T, mask []uint8, s float32)
-	// Lookup is y = table[b]: normalised pixels.
-	Lookup func(y []T, b []uint8, table *[256]T)
-
 	// SumColumns adds the rows of x [R,C] to sum [C], in order, in float32.
 	SumColumns func(sum []float32, x []T)
 	// GradStats adds (float32(x)·inv)² of each element to squares, in float64, and sets bad to 1 when an x is not finite.
@@ -58,3 +59,5 @@ func NewVec(l Level) *Vec {
 	v.accelerate()
 	return v
 }
+
+func pointer[E any](s []E) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(s)) }

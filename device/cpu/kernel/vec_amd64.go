@@ -23,11 +23,13 @@ func (v *Vec) accelerate() {
 	switch {
 	case v.Level >= AVX512:
 		f, h, b = &float32AVX512, &float16AVX512, &bfloat16AVX512
+		v.norm, v.pool = &normAVX512, &poolAVX512
 		v.dropoutMask = func(mask []uint8, d *DropoutStream, first int, epoch, position uint32) {
 			dropoutMaskAVX512(pointer(mask), unsafe.Pointer(&d.keys), len(mask), position, epoch, d.purpose, d.threshold)
 		}
 	case v.Level == AVX2:
 		f, h, b = &float32AVX2, &float16AVX2, &bfloat16AVX2
+		v.norm, v.pool = &normAVX2, &poolAVX2
 		v.dropoutMask = func(mask []uint8, d *DropoutStream, first int, epoch, position uint32) {
 			m := len(mask) &^ 63
 			dropoutMaskAVX2(pointer(mask), unsafe.Pointer(&d.keys), m, position, epoch, d.purpose, d.threshold)
@@ -40,8 +42,6 @@ func (v *Vec) accelerate() {
 	install(&v.Float16, h, float16Codec)
 	install(&v.BFloat16, b, bfloat16Codec)
 }
-
-func pointer[E any](s []E) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(s)) }
 
 // install sets o's kernels to the routines, with c doing the elements after the last whole block.
 func install[T Elem](o *Ops[T], r *routines, c codec[T]) {
@@ -156,3 +156,17 @@ var bfloat16AVX2 = routines{
 	scale: scaleBFloat16AVX2, addScaled: addScaledBFloat16AVX2, applyMask: applyMaskBFloat16AVX2,
 	sumColumns: sumColumnsBFloat16AVX2, gradStats: gradStatsBFloat16AVX2,
 }
+
+var normAVX512 = normRoutines{
+	block: 1, columnSums: columnSumsAVX512, columnSquares: columnSquaresAVX512, columnProducts: columnProductsAVX512,
+	batchNorm: batchNormAVX512, batchNormGradX: batchNormGradXAVX512,
+}
+
+var poolAVX512 = poolRoutines{block: 1, maxPool: maxPool2x2AVX512, grad: maxPoolGrad2x2AVX512}
+
+var normAVX2 = normRoutines{
+	block: 8, columnSums: columnSumsAVX2, columnSquares: columnSquaresAVX2, columnProducts: columnProductsAVX2,
+	batchNorm: batchNormAVX2, batchNormGradX: batchNormGradXAVX2,
+}
+
+var poolAVX2 = poolRoutines{block: 8, maxPool: maxPool2x2AVX2, grad: maxPoolGrad2x2AVX2}

@@ -1141,15 +1141,15 @@ TEXT ·sumColumnsFloat32AVX512(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), DX
 	MOVQ stride+32(FP), BX
 	XORQ R8, R8
-quad70:
+many70:
 	CMPQ CX, $64
 	JLT single71
-	LEAQ 0(SI)(R8*4), R9
-	MOVQ DX, R10
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMOVUPS 64(DI)(R8*4), Z1
 	VMOVUPS 128(DI)(R8*4), Z2
 	VMOVUPS 192(DI)(R8*4), Z3
+	LEAQ 0(SI)(R8*4), R9
+	MOVQ DX, R10
 row72:
 	VMOVUPS 0(R9), Z4
 	VADDPS Z4, Z0, Z0
@@ -1168,15 +1168,15 @@ row72:
 	VMOVUPS Z3, 192(DI)(R8*4)
 	ADDQ $64, R8
 	SUBQ $64, CX
-	JMP quad70
+	JMP many70
 single71:
 	SUBQ $16, CX
 	JLT tail74
 	PCALIGN $64
 loop73:
+	VMOVUPS 0(DI)(R8*4), Z0
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-	VMOVUPS 0(DI)(R8*4), Z0
 row76:
 	VMOVUPS 0(R9), Z1
 	VADDPS Z1, Z0, Z0
@@ -1193,9 +1193,9 @@ tail74:
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
+	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 row77:
 	VMOVUPS.Z 0(R9), K1, Z1
 	VADDPS Z1, Z0, Z0
@@ -1275,15 +1275,15 @@ TEXT ·sumColumnsFloat16AVX512(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), DX
 	MOVQ stride+32(FP), BX
 	XORQ R8, R8
-quad82:
+many82:
 	CMPQ CX, $64
 	JLT single83
-	LEAQ 0(SI)(R8*2), R9
-	MOVQ DX, R10
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMOVUPS 64(DI)(R8*4), Z1
 	VMOVUPS 128(DI)(R8*4), Z2
 	VMOVUPS 192(DI)(R8*4), Z3
+	LEAQ 0(SI)(R8*2), R9
+	MOVQ DX, R10
 row84:
 	VCVTPH2PS 0(R9), Z4
 	VADDPS Z4, Z0, Z0
@@ -1302,15 +1302,15 @@ row84:
 	VMOVUPS Z3, 192(DI)(R8*4)
 	ADDQ $64, R8
 	SUBQ $64, CX
-	JMP quad82
+	JMP many82
 single83:
 	SUBQ $16, CX
 	JLT tail86
 	PCALIGN $64
 loop85:
+	VMOVUPS 0(DI)(R8*4), Z0
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-	VMOVUPS 0(DI)(R8*4), Z0
 row88:
 	VCVTPH2PS 0(R9), Z1
 	VADDPS Z1, Z0, Z0
@@ -1327,9 +1327,9 @@ tail86:
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
+	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 row89:
 	VCVTPH2PS.Z 0(R9), K1, Z1
 	VADDPS Z1, Z0, Z0
@@ -1409,15 +1409,15 @@ TEXT ·sumColumnsBFloat16AVX512(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), DX
 	MOVQ stride+32(FP), BX
 	XORQ R8, R8
-quad94:
+many94:
 	CMPQ CX, $64
 	JLT single95
-	LEAQ 0(SI)(R8*2), R9
-	MOVQ DX, R10
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMOVUPS 64(DI)(R8*4), Z1
 	VMOVUPS 128(DI)(R8*4), Z2
 	VMOVUPS 192(DI)(R8*4), Z3
+	LEAQ 0(SI)(R8*2), R9
+	MOVQ DX, R10
 row96:
 	VPMOVZXWD 0(R9), Z4
 	VPSLLD $16, Z4, Z4
@@ -1440,15 +1440,15 @@ row96:
 	VMOVUPS Z3, 192(DI)(R8*4)
 	ADDQ $64, R8
 	SUBQ $64, CX
-	JMP quad94
+	JMP many94
 single95:
 	SUBQ $16, CX
 	JLT tail98
 	PCALIGN $64
 loop97:
+	VMOVUPS 0(DI)(R8*4), Z0
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-	VMOVUPS 0(DI)(R8*4), Z0
 row100:
 	VPMOVZXWD 0(R9), Z1
 	VPSLLD $16, Z1, Z1
@@ -1466,9 +1466,9 @@ tail98:
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
+	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 row101:
 	VPMOVZXWD.Z 0(R9), K1, Z1
 	VPSLLD $16, Z1, Z1
@@ -1543,6 +1543,731 @@ finite105:
 	VZEROUPPER
 	RET
 
+// func columnSumsAVX512(sums, x unsafe.Pointer, n int, rows, stride int)
+TEXT ·columnSumsAVX512(SB), NOSPLIT, $0-40
+	MOVQ sums+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ rows+24(FP), DX
+	MOVQ stride+32(FP), BX
+	XORQ R8, R8
+many106:
+	CMPQ CX, $32
+	JLT single107
+	VMOVUPD 0(DI)(R8*8), Z0
+	VMOVUPD 64(DI)(R8*8), Z1
+	VMOVUPD 128(DI)(R8*8), Z2
+	VMOVUPD 192(DI)(R8*8), Z3
+	LEAQ 0(SI)(R8*4), R9
+	MOVQ DX, R10
+row108:
+	VCVTPS2PD 0(R9), Z4
+	VADDPD Z4, Z0, Z0
+	VCVTPS2PD 32(R9), Z5
+	VADDPD Z5, Z1, Z1
+	VCVTPS2PD 64(R9), Z6
+	VADDPD Z6, Z2, Z2
+	VCVTPS2PD 96(R9), Z7
+	VADDPD Z7, Z3, Z3
+	ADDQ BX, R9
+	DECQ R10
+	JNZ row108
+	VMOVUPD Z0, 0(DI)(R8*8)
+	VMOVUPD Z1, 64(DI)(R8*8)
+	VMOVUPD Z2, 128(DI)(R8*8)
+	VMOVUPD Z3, 192(DI)(R8*8)
+	ADDQ $32, R8
+	SUBQ $32, CX
+	JMP many106
+single107:
+	SUBQ $8, CX
+	JLT tail110
+	PCALIGN $64
+loop109:
+	VMOVUPD 0(DI)(R8*8), Z0
+	LEAQ 0(SI)(R8*4), R9
+	MOVQ DX, R10
+row112:
+	VCVTPS2PD 0(R9), Z4
+	VADDPD Z4, Z0, Z0
+	ADDQ BX, R9
+	DECQ R10
+	JNZ row112
+	VMOVUPD Z0, 0(DI)(R8*8)
+	ADDQ $8, R8
+	SUBQ $8, CX
+	JGE loop109
+tail110:
+	ADDQ $8, CX
+	JZ done111
+	MOVQ $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVQ AX, K1
+	VMOVUPD.Z 0(DI)(R8*8), K1, Z0
+	LEAQ 0(SI)(R8*4), R9
+	MOVQ DX, R10
+row113:
+	VCVTPS2PD.Z 0(R9), K1, Z4
+	VADDPD Z4, Z0, Z0
+	ADDQ BX, R9
+	DECQ R10
+	JNZ row113
+	VMOVUPD Z0, K1, 0(DI)(R8*8)
+done111:
+	VZEROUPPER
+	RET
+
+// func columnSquaresAVX512(sums, x, mean unsafe.Pointer, n int, rows, stride int)
+TEXT ·columnSquaresAVX512(SB), NOSPLIT, $0-48
+	MOVQ sums+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ mean+16(FP), R13
+	MOVQ n+24(FP), CX
+	MOVQ rows+32(FP), DX
+	MOVQ stride+40(FP), BX
+	XORQ R8, R8
+many114:
+	CMPQ CX, $32
+	JLT single115
+	VMOVUPD 0(DI)(R8*8), Z0
+	VMOVUPD 0(R13)(R8*8), Z4
+	VMOVUPD 64(DI)(R8*8), Z1
+	VMOVUPD 64(R13)(R8*8), Z5
+	VMOVUPD 128(DI)(R8*8), Z2
+	VMOVUPD 128(R13)(R8*8), Z6
+	VMOVUPD 192(DI)(R8*8), Z3
+	VMOVUPD 192(R13)(R8*8), Z7
+	LEAQ 0(SI)(R8*4), R9
+	MOVQ DX, R10
+row116:
+	VCVTPS2PD 0(R9), Z8
+	VSUBPD Z4, Z8, Z8
+	VMULPD Z8, Z8, Z8
+	VADDPD Z8, Z0, Z0
+	VCVTPS2PD 32(R9), Z8
+	VSUBPD Z5, Z8, Z8
+	VMULPD Z8, Z8, Z8
+	VADDPD Z8, Z1, Z1
+	VCVTPS2PD 64(R9), Z8
+	VSUBPD Z6, Z8, Z8
+	VMULPD Z8, Z8, Z8
+	VADDPD Z8, Z2, Z2
+	VCVTPS2PD 96(R9), Z8
+	VSUBPD Z7, Z8, Z8
+	VMULPD Z8, Z8, Z8
+	VADDPD Z8, Z3, Z3
+	ADDQ BX, R9
+	DECQ R10
+	JNZ row116
+	VMOVUPD Z0, 0(DI)(R8*8)
+	VMOVUPD Z1, 64(DI)(R8*8)
+	VMOVUPD Z2, 128(DI)(R8*8)
+	VMOVUPD Z3, 192(DI)(R8*8)
+	ADDQ $32, R8
+	SUBQ $32, CX
+	JMP many114
+single115:
+	SUBQ $8, CX
+	JLT tail118
+	PCALIGN $64
+loop117:
+	VMOVUPD 0(DI)(R8*8), Z0
+	VMOVUPD 0(R13)(R8*8), Z4
+	LEAQ 0(SI)(R8*4), R9
+	MOVQ DX, R10
+row120:
+	VCVTPS2PD 0(R9), Z8
+	VSUBPD Z4, Z8, Z8
+	VMULPD Z8, Z8, Z8
+	VADDPD Z8, Z0, Z0
+	ADDQ BX, R9
+	DECQ R10
+	JNZ row120
+	VMOVUPD Z0, 0(DI)(R8*8)
+	ADDQ $8, R8
+	SUBQ $8, CX
+	JGE loop117
+tail118:
+	ADDQ $8, CX
+	JZ done119
+	MOVQ $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVQ AX, K1
+	VMOVUPD.Z 0(DI)(R8*8), K1, Z0
+	VMOVUPD.Z 0(R13)(R8*8), K1, Z4
+	LEAQ 0(SI)(R8*4), R9
+	MOVQ DX, R10
+row121:
+	VCVTPS2PD.Z 0(R9), K1, Z8
+	VSUBPD Z4, Z8, Z8
+	VMULPD Z8, Z8, Z8
+	VADDPD Z8, Z0, Z0
+	ADDQ BX, R9
+	DECQ R10
+	JNZ row121
+	VMOVUPD Z0, K1, 0(DI)(R8*8)
+done119:
+	VZEROUPPER
+	RET
+
+// func columnProductsAVX512(sums, x, dy, mean unsafe.Pointer, n int, rows, stride int)
+TEXT ·columnProductsAVX512(SB), NOSPLIT, $0-56
+	MOVQ sums+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ dy+16(FP), R11
+	MOVQ mean+24(FP), R13
+	MOVQ n+32(FP), CX
+	MOVQ rows+40(FP), DX
+	MOVQ stride+48(FP), BX
+	XORQ R8, R8
+many122:
+	CMPQ CX, $32
+	JLT single123
+	VMOVUPD 0(DI)(R8*8), Z0
+	VMOVUPS 0(R13)(R8*4), Y4
+	VMOVUPD 64(DI)(R8*8), Z1
+	VMOVUPS 32(R13)(R8*4), Y5
+	VMOVUPD 128(DI)(R8*8), Z2
+	VMOVUPS 64(R13)(R8*4), Y6
+	VMOVUPD 192(DI)(R8*8), Z3
+	VMOVUPS 96(R13)(R8*4), Y7
+	LEAQ 0(SI)(R8*4), R9
+	LEAQ 0(R11)(R8*4), R12
+	MOVQ DX, R10
+row124:
+	VMOVUPS 0(R9), Y8
+	VSUBPS Y4, Y8, Y8
+	VCVTPS2PD Y8, Z8
+	VCVTPS2PD 0(R12), Z9
+	VFMADD231PD Z9, Z8, Z0
+	VMOVUPS 32(R9), Y8
+	VSUBPS Y5, Y8, Y8
+	VCVTPS2PD Y8, Z8
+	VCVTPS2PD 32(R12), Z9
+	VFMADD231PD Z9, Z8, Z1
+	VMOVUPS 64(R9), Y8
+	VSUBPS Y6, Y8, Y8
+	VCVTPS2PD Y8, Z8
+	VCVTPS2PD 64(R12), Z9
+	VFMADD231PD Z9, Z8, Z2
+	VMOVUPS 96(R9), Y8
+	VSUBPS Y7, Y8, Y8
+	VCVTPS2PD Y8, Z8
+	VCVTPS2PD 96(R12), Z9
+	VFMADD231PD Z9, Z8, Z3
+	ADDQ BX, R9
+	ADDQ BX, R12
+	DECQ R10
+	JNZ row124
+	VMOVUPD Z0, 0(DI)(R8*8)
+	VMOVUPD Z1, 64(DI)(R8*8)
+	VMOVUPD Z2, 128(DI)(R8*8)
+	VMOVUPD Z3, 192(DI)(R8*8)
+	ADDQ $32, R8
+	SUBQ $32, CX
+	JMP many122
+single123:
+	SUBQ $8, CX
+	JLT tail126
+	PCALIGN $64
+loop125:
+	VMOVUPD 0(DI)(R8*8), Z0
+	VMOVUPS 0(R13)(R8*4), Y4
+	LEAQ 0(SI)(R8*4), R9
+	LEAQ 0(R11)(R8*4), R12
+	MOVQ DX, R10
+row128:
+	VMOVUPS 0(R9), Y8
+	VSUBPS Y4, Y8, Y8
+	VCVTPS2PD Y8, Z8
+	VCVTPS2PD 0(R12), Z9
+	VFMADD231PD Z9, Z8, Z0
+	ADDQ BX, R9
+	ADDQ BX, R12
+	DECQ R10
+	JNZ row128
+	VMOVUPD Z0, 0(DI)(R8*8)
+	ADDQ $8, R8
+	SUBQ $8, CX
+	JGE loop125
+tail126:
+	ADDQ $8, CX
+	JZ done127
+	MOVQ $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVQ AX, K1
+	VMOVUPD.Z 0(DI)(R8*8), K1, Z0
+	VMOVUPS.Z 0(R13)(R8*4), K1, Y4
+	LEAQ 0(SI)(R8*4), R9
+	LEAQ 0(R11)(R8*4), R12
+	MOVQ DX, R10
+row129:
+	VMOVUPS.Z 0(R9), K1, Y8
+	VSUBPS Y4, Y8, Y8
+	VCVTPS2PD Y8, Z8
+	VCVTPS2PD.Z 0(R12), K1, Z9
+	VFMADD231PD Z9, Z8, Z0
+	ADDQ BX, R9
+	ADDQ BX, R12
+	DECQ R10
+	JNZ row129
+	VMOVUPD Z0, K1, 0(DI)(R8*8)
+done127:
+	VZEROUPPER
+	RET
+
+// func batchNormAVX512(y, x, mean, invStd, gamma, beta unsafe.Pointer, n int, rows, stride int)
+TEXT ·batchNormAVX512(SB), NOSPLIT, $0-72
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+48(FP), CX
+	MOVQ rows+56(FP), DX
+	MOVQ stride+64(FP), BX
+	XORQ R8, R8
+many130:
+	CMPQ CX, $64
+	JLT single131
+	MOVQ mean+16(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z0
+	VMOVUPS 64(AX)(R8*4), Z1
+	VMOVUPS 128(AX)(R8*4), Z2
+	VMOVUPS 192(AX)(R8*4), Z3
+	MOVQ invStd+24(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z4
+	VMOVUPS 64(AX)(R8*4), Z5
+	VMOVUPS 128(AX)(R8*4), Z6
+	VMOVUPS 192(AX)(R8*4), Z7
+	MOVQ gamma+32(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z8
+	VMOVUPS 64(AX)(R8*4), Z9
+	VMOVUPS 128(AX)(R8*4), Z10
+	VMOVUPS 192(AX)(R8*4), Z11
+	MOVQ beta+40(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z12
+	VMOVUPS 64(AX)(R8*4), Z13
+	VMOVUPS 128(AX)(R8*4), Z14
+	VMOVUPS 192(AX)(R8*4), Z15
+	LEAQ 0(SI)(R8*4), R9
+	LEAQ 0(DI)(R8*4), R12
+	MOVQ DX, R10
+row132:
+	VMOVUPS 0(R9), Z16
+	VSUBPS Z0, Z16, Z16
+	VMULPS Z4, Z16, Z16
+	VMULPS Z8, Z16, Z16
+	VADDPS Z12, Z16, Z16
+	VMOVUPS Z16, 0(R12)
+	VMOVUPS 64(R9), Z17
+	VSUBPS Z1, Z17, Z17
+	VMULPS Z5, Z17, Z17
+	VMULPS Z9, Z17, Z17
+	VADDPS Z13, Z17, Z17
+	VMOVUPS Z17, 64(R12)
+	VMOVUPS 128(R9), Z18
+	VSUBPS Z2, Z18, Z18
+	VMULPS Z6, Z18, Z18
+	VMULPS Z10, Z18, Z18
+	VADDPS Z14, Z18, Z18
+	VMOVUPS Z18, 128(R12)
+	VMOVUPS 192(R9), Z19
+	VSUBPS Z3, Z19, Z19
+	VMULPS Z7, Z19, Z19
+	VMULPS Z11, Z19, Z19
+	VADDPS Z15, Z19, Z19
+	VMOVUPS Z19, 192(R12)
+	ADDQ BX, R9
+	ADDQ BX, R12
+	DECQ R10
+	JNZ row132
+	ADDQ $64, R8
+	SUBQ $64, CX
+	JMP many130
+single131:
+	SUBQ $16, CX
+	JLT tail134
+	PCALIGN $64
+loop133:
+	MOVQ mean+16(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z0
+	MOVQ invStd+24(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z1
+	MOVQ gamma+32(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z2
+	MOVQ beta+40(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z3
+	LEAQ 0(SI)(R8*4), R9
+	LEAQ 0(DI)(R8*4), R12
+	MOVQ DX, R10
+row136:
+	VMOVUPS 0(R9), Z4
+	VSUBPS Z0, Z4, Z4
+	VMULPS Z1, Z4, Z4
+	VMULPS Z2, Z4, Z4
+	VADDPS Z3, Z4, Z4
+	VMOVUPS Z4, 0(R12)
+	ADDQ BX, R9
+	ADDQ BX, R12
+	DECQ R10
+	JNZ row136
+	ADDQ $16, R8
+	SUBQ $16, CX
+	JGE loop133
+tail134:
+	ADDQ $16, CX
+	JZ done135
+	MOVQ $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVQ AX, K1
+	MOVQ mean+16(FP), AX
+	VMOVUPS.Z 0(AX)(R8*4), K1, Z0
+	MOVQ invStd+24(FP), AX
+	VMOVUPS.Z 0(AX)(R8*4), K1, Z1
+	MOVQ gamma+32(FP), AX
+	VMOVUPS.Z 0(AX)(R8*4), K1, Z2
+	MOVQ beta+40(FP), AX
+	VMOVUPS.Z 0(AX)(R8*4), K1, Z3
+	LEAQ 0(SI)(R8*4), R9
+	LEAQ 0(DI)(R8*4), R12
+	MOVQ DX, R10
+row137:
+	VMOVUPS.Z 0(R9), K1, Z4
+	VSUBPS Z0, Z4, Z4
+	VMULPS Z1, Z4, Z4
+	VMULPS Z2, Z4, Z4
+	VADDPS Z3, Z4, Z4
+	VMOVUPS Z4, K1, 0(R12)
+	ADDQ BX, R9
+	ADDQ BX, R12
+	DECQ R10
+	JNZ row137
+done135:
+	VZEROUPPER
+	RET
+
+// func batchNormGradXAVX512(dx, x, dy, mean, scale, meanDy, slope unsafe.Pointer, n int, rows, stride int)
+TEXT ·batchNormGradXAVX512(SB), NOSPLIT, $0-80
+	MOVQ dx+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ dy+16(FP), R13
+	MOVQ n+56(FP), CX
+	MOVQ rows+64(FP), DX
+	MOVQ stride+72(FP), BX
+	XORQ R8, R8
+many138:
+	CMPQ CX, $64
+	JLT single139
+	MOVQ mean+24(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z0
+	VMOVUPS 64(AX)(R8*4), Z1
+	VMOVUPS 128(AX)(R8*4), Z2
+	VMOVUPS 192(AX)(R8*4), Z3
+	MOVQ scale+32(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z4
+	VMOVUPS 64(AX)(R8*4), Z5
+	VMOVUPS 128(AX)(R8*4), Z6
+	VMOVUPS 192(AX)(R8*4), Z7
+	MOVQ meanDy+40(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z8
+	VMOVUPS 64(AX)(R8*4), Z9
+	VMOVUPS 128(AX)(R8*4), Z10
+	VMOVUPS 192(AX)(R8*4), Z11
+	MOVQ slope+48(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z12
+	VMOVUPS 64(AX)(R8*4), Z13
+	VMOVUPS 128(AX)(R8*4), Z14
+	VMOVUPS 192(AX)(R8*4), Z15
+	LEAQ 0(SI)(R8*4), R9
+	LEAQ 0(R13)(R8*4), R11
+	LEAQ 0(DI)(R8*4), R12
+	MOVQ DX, R10
+row140:
+	VMOVUPS 0(R9), Z16
+	VMOVUPS 0(R11), Z17
+	VSUBPS Z0, Z16, Z16
+	VMULPS Z12, Z16, Z16
+	VSUBPS Z8, Z17, Z17
+	VSUBPS Z16, Z17, Z17
+	VMULPS Z4, Z17, Z17
+	VMOVUPS Z17, 0(R12)
+	VMOVUPS 64(R9), Z16
+	VMOVUPS 64(R11), Z17
+	VSUBPS Z1, Z16, Z16
+	VMULPS Z13, Z16, Z16
+	VSUBPS Z9, Z17, Z17
+	VSUBPS Z16, Z17, Z17
+	VMULPS Z5, Z17, Z17
+	VMOVUPS Z17, 64(R12)
+	VMOVUPS 128(R9), Z16
+	VMOVUPS 128(R11), Z17
+	VSUBPS Z2, Z16, Z16
+	VMULPS Z14, Z16, Z16
+	VSUBPS Z10, Z17, Z17
+	VSUBPS Z16, Z17, Z17
+	VMULPS Z6, Z17, Z17
+	VMOVUPS Z17, 128(R12)
+	VMOVUPS 192(R9), Z16
+	VMOVUPS 192(R11), Z17
+	VSUBPS Z3, Z16, Z16
+	VMULPS Z15, Z16, Z16
+	VSUBPS Z11, Z17, Z17
+	VSUBPS Z16, Z17, Z17
+	VMULPS Z7, Z17, Z17
+	VMOVUPS Z17, 192(R12)
+	ADDQ BX, R9
+	ADDQ BX, R11
+	ADDQ BX, R12
+	DECQ R10
+	JNZ row140
+	ADDQ $64, R8
+	SUBQ $64, CX
+	JMP many138
+single139:
+	SUBQ $16, CX
+	JLT tail142
+	PCALIGN $64
+loop141:
+	MOVQ mean+24(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z0
+	MOVQ scale+32(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z1
+	MOVQ meanDy+40(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z2
+	MOVQ slope+48(FP), AX
+	VMOVUPS 0(AX)(R8*4), Z3
+	LEAQ 0(SI)(R8*4), R9
+	LEAQ 0(R13)(R8*4), R11
+	LEAQ 0(DI)(R8*4), R12
+	MOVQ DX, R10
+row144:
+	VMOVUPS 0(R9), Z4
+	VMOVUPS 0(R11), Z5
+	VSUBPS Z0, Z4, Z4
+	VMULPS Z3, Z4, Z4
+	VSUBPS Z2, Z5, Z5
+	VSUBPS Z4, Z5, Z5
+	VMULPS Z1, Z5, Z5
+	VMOVUPS Z5, 0(R12)
+	ADDQ BX, R9
+	ADDQ BX, R11
+	ADDQ BX, R12
+	DECQ R10
+	JNZ row144
+	ADDQ $16, R8
+	SUBQ $16, CX
+	JGE loop141
+tail142:
+	ADDQ $16, CX
+	JZ done143
+	MOVQ $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVQ AX, K1
+	MOVQ mean+24(FP), AX
+	VMOVUPS.Z 0(AX)(R8*4), K1, Z0
+	MOVQ scale+32(FP), AX
+	VMOVUPS.Z 0(AX)(R8*4), K1, Z1
+	MOVQ meanDy+40(FP), AX
+	VMOVUPS.Z 0(AX)(R8*4), K1, Z2
+	MOVQ slope+48(FP), AX
+	VMOVUPS.Z 0(AX)(R8*4), K1, Z3
+	LEAQ 0(SI)(R8*4), R9
+	LEAQ 0(R13)(R8*4), R11
+	LEAQ 0(DI)(R8*4), R12
+	MOVQ DX, R10
+row145:
+	VMOVUPS.Z 0(R9), K1, Z4
+	VMOVUPS.Z 0(R11), K1, Z5
+	VSUBPS Z0, Z4, Z4
+	VMULPS Z3, Z4, Z4
+	VSUBPS Z2, Z5, Z5
+	VSUBPS Z4, Z5, Z5
+	VMULPS Z1, Z5, Z5
+	VMOVUPS Z5, K1, 0(R12)
+	ADDQ BX, R9
+	ADDQ BX, R11
+	ADDQ BX, R12
+	DECQ R10
+	JNZ row145
+done143:
+	VZEROUPPER
+	RET
+
+// func maxPool2x2AVX512(y, idx, x0, x1 unsafe.Pointer, n int, windows int)
+TEXT ·maxPool2x2AVX512(SB), NOSPLIT, $0-48
+	MOVQ y+0(FP), DI
+	MOVQ idx+8(FP), DX
+	MOVQ x0+16(FP), SI
+	MOVQ x1+24(FP), BX
+	MOVQ n+32(FP), CX
+	MOVL $0x1, AX
+	VPBROADCASTD AX, Z4
+	MOVL $0x2, AX
+	VPBROADCASTD AX, Z5
+	MOVL $0x3, AX
+	VPBROADCASTD AX, Z6
+	MOVQ DX, R12
+	MOVQ CX, R13
+	LEAQ 0(R13)(R13*1), R9
+	ADDQ R9, R9
+	MOVQ windows+40(FP), R10
+window146:
+	MOVQ R13, CX
+	XORQ R8, R8
+	SUBQ $16, CX
+	JLT tail148
+	PCALIGN $64
+loop147:
+	VMOVUPS 0(SI)(R8*4), Z0
+	VPXORD Z1, Z1, Z1
+	LEAQ 0(SI)(R9*1), R11
+	VMOVUPS 0(R11)(R8*4), Z2
+	VCMPPS $30, Z0, Z2, K2
+	VCMPPS $3, Z2, Z2, K3
+	KORW K2, K3, K2
+	VMOVAPS Z2, K2, Z0
+	VMOVDQA32 Z4, K2, Z1
+	VMOVUPS 0(BX)(R8*4), Z2
+	VCMPPS $30, Z0, Z2, K2
+	VCMPPS $3, Z2, Z2, K3
+	KORW K2, K3, K2
+	VMOVAPS Z2, K2, Z0
+	VMOVDQA32 Z5, K2, Z1
+	LEAQ 0(BX)(R9*1), R11
+	VMOVUPS 0(R11)(R8*4), Z2
+	VCMPPS $30, Z0, Z2, K2
+	VCMPPS $3, Z2, Z2, K3
+	KORW K2, K3, K2
+	VMOVAPS Z2, K2, Z0
+	VMOVDQA32 Z6, K2, Z1
+	VMOVUPS Z0, 0(DI)(R8*4)
+	TESTQ R12, R12
+	JZ skip150
+	VPMOVDB Z1, 0(DX)(R8*1)
+skip150:
+	ADDQ $16, R8
+	SUBQ $16, CX
+	JGE loop147
+tail148:
+	ADDQ $16, CX
+	JZ done149
+	MOVQ $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVQ AX, K1
+	VMOVUPS.Z 0(SI)(R8*4), K1, Z0
+	VPXORD Z1, Z1, Z1
+	LEAQ 0(SI)(R9*1), R11
+	VMOVUPS.Z 0(R11)(R8*4), K1, Z2
+	VCMPPS $30, Z0, Z2, K2
+	VCMPPS $3, Z2, Z2, K3
+	KORW K2, K3, K2
+	VMOVAPS Z2, K2, Z0
+	VMOVDQA32 Z4, K2, Z1
+	VMOVUPS.Z 0(BX)(R8*4), K1, Z2
+	VCMPPS $30, Z0, Z2, K2
+	VCMPPS $3, Z2, Z2, K3
+	KORW K2, K3, K2
+	VMOVAPS Z2, K2, Z0
+	VMOVDQA32 Z5, K2, Z1
+	LEAQ 0(BX)(R9*1), R11
+	VMOVUPS.Z 0(R11)(R8*4), K1, Z2
+	VCMPPS $30, Z0, Z2, K2
+	VCMPPS $3, Z2, Z2, K3
+	KORW K2, K3, K2
+	VMOVAPS Z2, K2, Z0
+	VMOVDQA32 Z6, K2, Z1
+	VMOVUPS Z0, K1, 0(DI)(R8*4)
+	TESTQ R12, R12
+	JZ skip151
+	VPMOVDB Z1, K1, 0(DX)(R8*1)
+skip151:
+done149:
+	ADDQ R9, DI
+	LEAQ 0(SI)(R9*2), SI
+	LEAQ 0(BX)(R9*2), BX
+	ADDQ R13, DX
+	DECQ R10
+	JNZ window146
+	VZEROUPPER
+	RET
+
+// func maxPoolGrad2x2AVX512(dx0, dx1, idx, dy unsafe.Pointer, n int, windows int)
+TEXT ·maxPoolGrad2x2AVX512(SB), NOSPLIT, $0-48
+	MOVQ dx0+0(FP), DI
+	MOVQ dx1+8(FP), SI
+	MOVQ idx+16(FP), DX
+	MOVQ dy+24(FP), BX
+	MOVQ n+32(FP), CX
+	MOVL $0x0, AX
+	VPBROADCASTD AX, Z4
+	MOVL $0x1, AX
+	VPBROADCASTD AX, Z5
+	MOVL $0x2, AX
+	VPBROADCASTD AX, Z6
+	MOVL $0x3, AX
+	VPBROADCASTD AX, Z7
+	MOVQ CX, R13
+	LEAQ 0(R13)(R13*1), R9
+	ADDQ R9, R9
+	MOVQ windows+40(FP), R10
+window152:
+	MOVQ R13, CX
+	XORQ R8, R8
+	SUBQ $16, CX
+	JLT tail154
+	PCALIGN $64
+loop153:
+	VMOVUPS 0(BX)(R8*4), Z0
+	VADDPS Z4, Z0, Z0
+	VPMOVZXBD 0(DX)(R8*1), Z1
+	VPCMPEQD Z4, Z1, K2
+	VMOVAPS.Z Z0, K2, Z2
+	VMOVUPS Z2, 0(DI)(R8*4)
+	LEAQ 0(DI)(R9*1), R11
+	VPCMPEQD Z5, Z1, K2
+	VMOVAPS.Z Z0, K2, Z2
+	VMOVUPS Z2, 0(R11)(R8*4)
+	VPCMPEQD Z6, Z1, K2
+	VMOVAPS.Z Z0, K2, Z2
+	VMOVUPS Z2, 0(SI)(R8*4)
+	LEAQ 0(SI)(R9*1), R11
+	VPCMPEQD Z7, Z1, K2
+	VMOVAPS.Z Z0, K2, Z2
+	VMOVUPS Z2, 0(R11)(R8*4)
+	ADDQ $16, R8
+	SUBQ $16, CX
+	JGE loop153
+tail154:
+	ADDQ $16, CX
+	JZ done155
+	MOVQ $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVQ AX, K1
+	VMOVUPS.Z 0(BX)(R8*4), K1, Z0
+	VADDPS Z4, Z0, Z0
+	VPMOVZXBD.Z 0(DX)(R8*1), K1, Z1
+	VPCMPEQD Z4, Z1, K2
+	VMOVAPS.Z Z0, K2, Z2
+	VMOVUPS Z2, K1, 0(DI)(R8*4)
+	LEAQ 0(DI)(R9*1), R11
+	VPCMPEQD Z5, Z1, K2
+	VMOVAPS.Z Z0, K2, Z2
+	VMOVUPS Z2, K1, 0(R11)(R8*4)
+	VPCMPEQD Z6, Z1, K2
+	VMOVAPS.Z Z0, K2, Z2
+	VMOVUPS Z2, K1, 0(SI)(R8*4)
+	LEAQ 0(SI)(R9*1), R11
+	VPCMPEQD Z7, Z1, K2
+	VMOVAPS.Z Z0, K2, Z2
+	VMOVUPS Z2, K1, 0(R11)(R8*4)
+done155:
+	ADDQ R9, BX
+	LEAQ 0(DI)(R9*2), DI
+	LEAQ 0(SI)(R9*2), SI
+	ADDQ R13, DX
+	DECQ R10
+	JNZ window152
+	VZEROUPPER
+	RET
+
 // func sgdAVX512(a unsafe.Pointer)
 TEXT ·sgdAVX512(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), R13
@@ -1564,21 +2289,21 @@ TEXT ·sgdAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail107
+	JLT tail157
 	PCALIGN $64
-loop106:
+loop156:
 	CMPQ R11, $1
-	JLT wide109
-	JGT bfloat110
+	JLT wide159
+	JGT bfloat160
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded111
-bfloat110:
+	JMP loaded161
+bfloat160:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded111
-wide109:
+	JMP loaded161
+wide159:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded111:
+loaded161:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -1588,11 +2313,11 @@ loaded111:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored113
-	JGT bfloat112
+	JLT stored163
+	JGT bfloat162
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored113
-bfloat112:
+	JMP stored163
+bfloat162:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -1601,28 +2326,28 @@ bfloat112:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored113:
+stored163:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop106
-tail107:
+	JGE loop156
+tail157:
 	ADDQ $16, CX
-	JZ done108
+	JZ done158
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide114
-	JGT bfloat115
+	JLT wide164
+	JGT bfloat165
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded116
-bfloat115:
+	JMP loaded166
+bfloat165:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded116
-wide114:
+	JMP loaded166
+wide164:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded116:
+loaded166:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -1632,11 +2357,11 @@ loaded116:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored118
-	JGT bfloat117
+	JLT stored168
+	JGT bfloat167
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored118
-bfloat117:
+	JMP stored168
+bfloat167:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -1645,8 +2370,8 @@ bfloat117:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored118:
-done108:
+stored168:
+done158:
 	VZEROUPPER
 	RET
 
@@ -1671,21 +2396,21 @@ TEXT ·sgdMomentumAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail120
+	JLT tail170
 	PCALIGN $64
-loop119:
+loop169:
 	CMPQ R11, $1
-	JLT wide122
-	JGT bfloat123
+	JLT wide172
+	JGT bfloat173
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded124
-bfloat123:
+	JMP loaded174
+bfloat173:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded124
-wide122:
+	JMP loaded174
+wide172:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded124:
+loaded174:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -1701,11 +2426,11 @@ loaded124:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored126
-	JGT bfloat125
+	JLT stored176
+	JGT bfloat175
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored126
-bfloat125:
+	JMP stored176
+bfloat175:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -1714,28 +2439,28 @@ bfloat125:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored126:
+stored176:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop119
-tail120:
+	JGE loop169
+tail170:
 	ADDQ $16, CX
-	JZ done121
+	JZ done171
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide127
-	JGT bfloat128
+	JLT wide177
+	JGT bfloat178
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded129
-bfloat128:
+	JMP loaded179
+bfloat178:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded129
-wide127:
+	JMP loaded179
+wide177:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded129:
+loaded179:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -1751,11 +2476,11 @@ loaded129:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored131
-	JGT bfloat130
+	JLT stored181
+	JGT bfloat180
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored131
-bfloat130:
+	JMP stored181
+bfloat180:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -1764,8 +2489,8 @@ bfloat130:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored131:
-done121:
+stored181:
+done171:
 	VZEROUPPER
 	RET
 
@@ -1790,21 +2515,21 @@ TEXT ·sgdNesterovAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail133
+	JLT tail183
 	PCALIGN $64
-loop132:
+loop182:
 	CMPQ R11, $1
-	JLT wide135
-	JGT bfloat136
+	JLT wide185
+	JGT bfloat186
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded137
-bfloat136:
+	JMP loaded187
+bfloat186:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded137
-wide135:
+	JMP loaded187
+wide185:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded137:
+loaded187:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -1821,11 +2546,11 @@ loaded137:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored139
-	JGT bfloat138
+	JLT stored189
+	JGT bfloat188
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored139
-bfloat138:
+	JMP stored189
+bfloat188:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -1834,28 +2559,28 @@ bfloat138:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored139:
+stored189:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop132
-tail133:
+	JGE loop182
+tail183:
 	ADDQ $16, CX
-	JZ done134
+	JZ done184
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide140
-	JGT bfloat141
+	JLT wide190
+	JGT bfloat191
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded142
-bfloat141:
+	JMP loaded192
+bfloat191:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded142
-wide140:
+	JMP loaded192
+wide190:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded142:
+loaded192:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -1872,11 +2597,11 @@ loaded142:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored144
-	JGT bfloat143
+	JLT stored194
+	JGT bfloat193
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored144
-bfloat143:
+	JMP stored194
+bfloat193:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -1885,8 +2610,8 @@ bfloat143:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored144:
-done134:
+stored194:
+done184:
 	VZEROUPPER
 	RET
 
@@ -1911,21 +2636,21 @@ TEXT ·adamAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail146
+	JLT tail196
 	PCALIGN $64
-loop145:
+loop195:
 	CMPQ R11, $1
-	JLT wide148
-	JGT bfloat149
+	JLT wide198
+	JGT bfloat199
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded150
-bfloat149:
+	JMP loaded200
+bfloat199:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded150
-wide148:
+	JMP loaded200
+wide198:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded150:
+loaded200:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_decay(R13), Z0, Z0
@@ -1951,11 +2676,11 @@ loaded150:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored152
-	JGT bfloat151
+	JLT stored202
+	JGT bfloat201
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored152
-bfloat151:
+	JMP stored202
+bfloat201:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -1964,28 +2689,28 @@ bfloat151:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored152:
+stored202:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop145
-tail146:
+	JGE loop195
+tail196:
 	ADDQ $16, CX
-	JZ done147
+	JZ done197
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide153
-	JGT bfloat154
+	JLT wide203
+	JGT bfloat204
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded155
-bfloat154:
+	JMP loaded205
+bfloat204:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded155
-wide153:
+	JMP loaded205
+wide203:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded155:
+loaded205:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_decay(R13), Z0, Z0
@@ -2011,11 +2736,11 @@ loaded155:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored157
-	JGT bfloat156
+	JLT stored207
+	JGT bfloat206
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored157
-bfloat156:
+	JMP stored207
+bfloat206:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2024,8 +2749,8 @@ bfloat156:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored157:
-done147:
+stored207:
+done197:
 	VZEROUPPER
 	RET
 
@@ -2050,21 +2775,21 @@ TEXT ·adamAMSGradAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail159
+	JLT tail209
 	PCALIGN $64
-loop158:
+loop208:
 	CMPQ R11, $1
-	JLT wide161
-	JGT bfloat162
+	JLT wide211
+	JGT bfloat212
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded163
-bfloat162:
+	JMP loaded213
+bfloat212:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded163
-wide161:
+	JMP loaded213
+wide211:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded163:
+loaded213:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_decay(R13), Z0, Z0
@@ -2093,11 +2818,11 @@ loaded163:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored165
-	JGT bfloat164
+	JLT stored215
+	JGT bfloat214
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored165
-bfloat164:
+	JMP stored215
+bfloat214:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2106,28 +2831,28 @@ bfloat164:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored165:
+stored215:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop158
-tail159:
+	JGE loop208
+tail209:
 	ADDQ $16, CX
-	JZ done160
+	JZ done210
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide166
-	JGT bfloat167
+	JLT wide216
+	JGT bfloat217
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded168
-bfloat167:
+	JMP loaded218
+bfloat217:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded168
-wide166:
+	JMP loaded218
+wide216:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded168:
+loaded218:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_decay(R13), Z0, Z0
@@ -2156,11 +2881,11 @@ loaded168:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored170
-	JGT bfloat169
+	JLT stored220
+	JGT bfloat219
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored170
-bfloat169:
+	JMP stored220
+bfloat219:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2169,8 +2894,8 @@ bfloat169:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored170:
-done160:
+stored220:
+done210:
 	VZEROUPPER
 	RET
 
@@ -2195,21 +2920,21 @@ TEXT ·adadeltaAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail172
+	JLT tail222
 	PCALIGN $64
-loop171:
+loop221:
 	CMPQ R11, $1
-	JLT wide174
-	JGT bfloat175
+	JLT wide224
+	JGT bfloat225
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded176
-bfloat175:
+	JMP loaded226
+bfloat225:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded176
-wide174:
+	JMP loaded226
+wide224:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded176:
+loaded226:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2237,11 +2962,11 @@ loaded176:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored178
-	JGT bfloat177
+	JLT stored228
+	JGT bfloat227
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored178
-bfloat177:
+	JMP stored228
+bfloat227:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2250,28 +2975,28 @@ bfloat177:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored178:
+stored228:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop171
-tail172:
+	JGE loop221
+tail222:
 	ADDQ $16, CX
-	JZ done173
+	JZ done223
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide179
-	JGT bfloat180
+	JLT wide229
+	JGT bfloat230
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded181
-bfloat180:
+	JMP loaded231
+bfloat230:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded181
-wide179:
+	JMP loaded231
+wide229:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded181:
+loaded231:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2299,11 +3024,11 @@ loaded181:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored183
-	JGT bfloat182
+	JLT stored233
+	JGT bfloat232
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored183
-bfloat182:
+	JMP stored233
+bfloat232:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2312,8 +3037,8 @@ bfloat182:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored183:
-done173:
+stored233:
+done223:
 	VZEROUPPER
 	RET
 
@@ -2338,21 +3063,21 @@ TEXT ·rmspropAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail185
+	JLT tail235
 	PCALIGN $64
-loop184:
+loop234:
 	CMPQ R11, $1
-	JLT wide187
-	JGT bfloat188
+	JLT wide237
+	JGT bfloat238
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded189
-bfloat188:
+	JMP loaded239
+bfloat238:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded189
-wide187:
+	JMP loaded239
+wide237:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded189:
+loaded239:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2371,11 +3096,11 @@ loaded189:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored191
-	JGT bfloat190
+	JLT stored241
+	JGT bfloat240
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored191
-bfloat190:
+	JMP stored241
+bfloat240:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2384,28 +3109,28 @@ bfloat190:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored191:
+stored241:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop184
-tail185:
+	JGE loop234
+tail235:
 	ADDQ $16, CX
-	JZ done186
+	JZ done236
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide192
-	JGT bfloat193
+	JLT wide242
+	JGT bfloat243
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded194
-bfloat193:
+	JMP loaded244
+bfloat243:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded194
-wide192:
+	JMP loaded244
+wide242:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded194:
+loaded244:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2424,11 +3149,11 @@ loaded194:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored196
-	JGT bfloat195
+	JLT stored246
+	JGT bfloat245
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored196
-bfloat195:
+	JMP stored246
+bfloat245:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2437,8 +3162,8 @@ bfloat195:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored196:
-done186:
+stored246:
+done236:
 	VZEROUPPER
 	RET
 
@@ -2463,21 +3188,21 @@ TEXT ·rmspropMomentumAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail198
+	JLT tail248
 	PCALIGN $64
-loop197:
+loop247:
 	CMPQ R11, $1
-	JLT wide200
-	JGT bfloat201
+	JLT wide250
+	JGT bfloat251
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded202
-bfloat201:
+	JMP loaded252
+bfloat251:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded202
-wide200:
+	JMP loaded252
+wide250:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded202:
+loaded252:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2500,11 +3225,11 @@ loaded202:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored204
-	JGT bfloat203
+	JLT stored254
+	JGT bfloat253
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored204
-bfloat203:
+	JMP stored254
+bfloat253:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2513,28 +3238,28 @@ bfloat203:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored204:
+stored254:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop197
-tail198:
+	JGE loop247
+tail248:
 	ADDQ $16, CX
-	JZ done199
+	JZ done249
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide205
-	JGT bfloat206
+	JLT wide255
+	JGT bfloat256
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded207
-bfloat206:
+	JMP loaded257
+bfloat256:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded207
-wide205:
+	JMP loaded257
+wide255:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded207:
+loaded257:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2557,11 +3282,11 @@ loaded207:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored209
-	JGT bfloat208
+	JLT stored259
+	JGT bfloat258
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored209
-bfloat208:
+	JMP stored259
+bfloat258:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2570,8 +3295,8 @@ bfloat208:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored209:
-done199:
+stored259:
+done249:
 	VZEROUPPER
 	RET
 
@@ -2596,21 +3321,21 @@ TEXT ·rmspropCenteredAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail211
+	JLT tail261
 	PCALIGN $64
-loop210:
+loop260:
 	CMPQ R11, $1
-	JLT wide213
-	JGT bfloat214
+	JLT wide263
+	JGT bfloat264
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded215
-bfloat214:
+	JMP loaded265
+bfloat264:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded215
-wide213:
+	JMP loaded265
+wide263:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded215:
+loaded265:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2637,11 +3362,11 @@ loaded215:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored217
-	JGT bfloat216
+	JLT stored267
+	JGT bfloat266
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored217
-bfloat216:
+	JMP stored267
+bfloat266:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2650,28 +3375,28 @@ bfloat216:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored217:
+stored267:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop210
-tail211:
+	JGE loop260
+tail261:
 	ADDQ $16, CX
-	JZ done212
+	JZ done262
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide218
-	JGT bfloat219
+	JLT wide268
+	JGT bfloat269
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded220
-bfloat219:
+	JMP loaded270
+bfloat269:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded220
-wide218:
+	JMP loaded270
+wide268:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded220:
+loaded270:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2698,11 +3423,11 @@ loaded220:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored222
-	JGT bfloat221
+	JLT stored272
+	JGT bfloat271
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored222
-bfloat221:
+	JMP stored272
+bfloat271:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2711,8 +3436,8 @@ bfloat221:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored222:
-done212:
+stored272:
+done262:
 	VZEROUPPER
 	RET
 
@@ -2737,21 +3462,21 @@ TEXT ·rmspropCenteredMomentumAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail224
+	JLT tail274
 	PCALIGN $64
-loop223:
+loop273:
 	CMPQ R11, $1
-	JLT wide226
-	JGT bfloat227
+	JLT wide276
+	JGT bfloat277
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded228
-bfloat227:
+	JMP loaded278
+bfloat277:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded228
-wide226:
+	JMP loaded278
+wide276:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded228:
+loaded278:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2782,11 +3507,11 @@ loaded228:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored230
-	JGT bfloat229
+	JLT stored280
+	JGT bfloat279
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored230
-bfloat229:
+	JMP stored280
+bfloat279:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2795,28 +3520,28 @@ bfloat229:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored230:
+stored280:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop223
-tail224:
+	JGE loop273
+tail274:
 	ADDQ $16, CX
-	JZ done225
+	JZ done275
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide231
-	JGT bfloat232
+	JLT wide281
+	JGT bfloat282
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded233
-bfloat232:
+	JMP loaded283
+bfloat282:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded233
-wide231:
+	JMP loaded283
+wide281:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded233:
+loaded283:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2847,11 +3572,11 @@ loaded233:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored235
-	JGT bfloat234
+	JLT stored285
+	JGT bfloat284
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored235
-bfloat234:
+	JMP stored285
+bfloat284:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2860,8 +3585,8 @@ bfloat234:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored235:
-done225:
+stored285:
+done275:
 	VZEROUPPER
 	RET
 
@@ -2886,21 +3611,21 @@ TEXT ·adagradAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail237
+	JLT tail287
 	PCALIGN $64
-loop236:
+loop286:
 	CMPQ R11, $1
-	JLT wide239
-	JGT bfloat240
+	JLT wide289
+	JGT bfloat290
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded241
-bfloat240:
+	JMP loaded291
+bfloat290:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded241
-wide239:
+	JMP loaded291
+wide289:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded241:
+loaded291:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2917,11 +3642,11 @@ loaded241:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored243
-	JGT bfloat242
+	JLT stored293
+	JGT bfloat292
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored243
-bfloat242:
+	JMP stored293
+bfloat292:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2930,28 +3655,28 @@ bfloat242:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored243:
+stored293:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop236
-tail237:
+	JGE loop286
+tail287:
 	ADDQ $16, CX
-	JZ done238
+	JZ done288
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide244
-	JGT bfloat245
+	JLT wide294
+	JGT bfloat295
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded246
-bfloat245:
+	JMP loaded296
+bfloat295:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded246
-wide244:
+	JMP loaded296
+wide294:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded246:
+loaded296:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2968,11 +3693,11 @@ loaded246:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored248
-	JGT bfloat247
+	JLT stored298
+	JGT bfloat297
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored248
-bfloat247:
+	JMP stored298
+bfloat297:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2981,8 +3706,8 @@ bfloat247:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored248:
-done238:
+stored298:
+done288:
 	VZEROUPPER
 	RET
 
@@ -4196,15 +4921,15 @@ TEXT ·sumColumnsFloat32AVX2(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), DX
 	MOVQ stride+32(FP), BX
 	XORQ R8, R8
-quad70:
+many70:
 	CMPQ CX, $32
 	JLT single71
-	LEAQ 0(SI)(R8*4), R9
-	MOVQ DX, R10
 	VMOVUPS 0(DI)(R8*4), Y0
 	VMOVUPS 32(DI)(R8*4), Y1
 	VMOVUPS 64(DI)(R8*4), Y2
 	VMOVUPS 96(DI)(R8*4), Y3
+	LEAQ 0(SI)(R8*4), R9
+	MOVQ DX, R10
 row72:
 	VMOVUPS 0(R9), Y4
 	VADDPS Y4, Y0, Y0
@@ -4223,15 +4948,15 @@ row72:
 	VMOVUPS Y3, 96(DI)(R8*4)
 	ADDQ $32, R8
 	SUBQ $32, CX
-	JMP quad70
+	JMP many70
 single71:
 	SUBQ $8, CX
 	JLT tail74
 	PCALIGN $64
 loop73:
+	VMOVUPS 0(DI)(R8*4), Y0
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-	VMOVUPS 0(DI)(R8*4), Y0
 row76:
 	VMOVUPS 0(R9), Y1
 	VADDPS Y1, Y0, Y0
@@ -4300,15 +5025,15 @@ TEXT ·sumColumnsFloat16AVX2(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), DX
 	MOVQ stride+32(FP), BX
 	XORQ R8, R8
-quad81:
+many81:
 	CMPQ CX, $32
 	JLT single82
-	LEAQ 0(SI)(R8*2), R9
-	MOVQ DX, R10
 	VMOVUPS 0(DI)(R8*4), Y0
 	VMOVUPS 32(DI)(R8*4), Y1
 	VMOVUPS 64(DI)(R8*4), Y2
 	VMOVUPS 96(DI)(R8*4), Y3
+	LEAQ 0(SI)(R8*2), R9
+	MOVQ DX, R10
 row83:
 	VCVTPH2PS 0(R9), Y4
 	VADDPS Y4, Y0, Y0
@@ -4327,15 +5052,15 @@ row83:
 	VMOVUPS Y3, 96(DI)(R8*4)
 	ADDQ $32, R8
 	SUBQ $32, CX
-	JMP quad81
+	JMP many81
 single82:
 	SUBQ $8, CX
 	JLT tail85
 	PCALIGN $64
 loop84:
+	VMOVUPS 0(DI)(R8*4), Y0
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-	VMOVUPS 0(DI)(R8*4), Y0
 row87:
 	VCVTPH2PS 0(R9), Y1
 	VADDPS Y1, Y0, Y0
@@ -4404,15 +5129,15 @@ TEXT ·sumColumnsBFloat16AVX2(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), DX
 	MOVQ stride+32(FP), BX
 	XORQ R8, R8
-quad92:
+many92:
 	CMPQ CX, $32
 	JLT single93
-	LEAQ 0(SI)(R8*2), R9
-	MOVQ DX, R10
 	VMOVUPS 0(DI)(R8*4), Y0
 	VMOVUPS 32(DI)(R8*4), Y1
 	VMOVUPS 64(DI)(R8*4), Y2
 	VMOVUPS 96(DI)(R8*4), Y3
+	LEAQ 0(SI)(R8*2), R9
+	MOVQ DX, R10
 row94:
 	VPMOVZXWD 0(R9), Y4
 	VPSLLD $16, Y4, Y4
@@ -4435,15 +5160,15 @@ row94:
 	VMOVUPS Y3, 96(DI)(R8*4)
 	ADDQ $32, R8
 	SUBQ $32, CX
-	JMP quad92
+	JMP many92
 single93:
 	SUBQ $8, CX
 	JLT tail96
 	PCALIGN $64
 loop95:
+	VMOVUPS 0(DI)(R8*4), Y0
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-	VMOVUPS 0(DI)(R8*4), Y0
 row98:
 	VPMOVZXWD 0(R9), Y1
 	VPSLLD $16, Y1, Y1
@@ -4506,6 +5231,524 @@ finite102:
 	VZEROUPPER
 	RET
 
+// func columnSumsAVX2(sums, x unsafe.Pointer, n int, rows, stride int)
+TEXT ·columnSumsAVX2(SB), NOSPLIT, $0-40
+	MOVQ sums+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ rows+24(FP), DX
+	MOVQ stride+32(FP), BX
+	XORQ R8, R8
+many103:
+	CMPQ CX, $16
+	JLT single104
+	VMOVUPD 0(DI)(R8*8), Y0
+	VMOVUPD 32(DI)(R8*8), Y1
+	VMOVUPD 64(DI)(R8*8), Y2
+	VMOVUPD 96(DI)(R8*8), Y3
+	LEAQ 0(SI)(R8*4), R9
+	MOVQ DX, R10
+row105:
+	VCVTPS2PD 0(R9), Y4
+	VADDPD Y4, Y0, Y0
+	VCVTPS2PD 16(R9), Y5
+	VADDPD Y5, Y1, Y1
+	VCVTPS2PD 32(R9), Y6
+	VADDPD Y6, Y2, Y2
+	VCVTPS2PD 48(R9), Y7
+	VADDPD Y7, Y3, Y3
+	ADDQ BX, R9
+	DECQ R10
+	JNZ row105
+	VMOVUPD Y0, 0(DI)(R8*8)
+	VMOVUPD Y1, 32(DI)(R8*8)
+	VMOVUPD Y2, 64(DI)(R8*8)
+	VMOVUPD Y3, 96(DI)(R8*8)
+	ADDQ $16, R8
+	SUBQ $16, CX
+	JMP many103
+single104:
+	SUBQ $4, CX
+	JLT tail107
+	PCALIGN $64
+loop106:
+	VMOVUPD 0(DI)(R8*8), Y0
+	LEAQ 0(SI)(R8*4), R9
+	MOVQ DX, R10
+row109:
+	VCVTPS2PD 0(R9), Y4
+	VADDPD Y4, Y0, Y0
+	ADDQ BX, R9
+	DECQ R10
+	JNZ row109
+	VMOVUPD Y0, 0(DI)(R8*8)
+	ADDQ $4, R8
+	SUBQ $4, CX
+	JGE loop106
+tail107:
+	VZEROUPPER
+	RET
+
+// func columnSquaresAVX2(sums, x, mean unsafe.Pointer, n int, rows, stride int)
+TEXT ·columnSquaresAVX2(SB), NOSPLIT, $0-48
+	MOVQ sums+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ mean+16(FP), R13
+	MOVQ n+24(FP), CX
+	MOVQ rows+32(FP), DX
+	MOVQ stride+40(FP), BX
+	XORQ R8, R8
+many110:
+	CMPQ CX, $16
+	JLT single111
+	VMOVUPD 0(DI)(R8*8), Y0
+	VMOVUPD 0(R13)(R8*8), Y4
+	VMOVUPD 32(DI)(R8*8), Y1
+	VMOVUPD 32(R13)(R8*8), Y5
+	VMOVUPD 64(DI)(R8*8), Y2
+	VMOVUPD 64(R13)(R8*8), Y6
+	VMOVUPD 96(DI)(R8*8), Y3
+	VMOVUPD 96(R13)(R8*8), Y7
+	LEAQ 0(SI)(R8*4), R9
+	MOVQ DX, R10
+row112:
+	VCVTPS2PD 0(R9), Y8
+	VSUBPD Y4, Y8, Y8
+	VMULPD Y8, Y8, Y8
+	VADDPD Y8, Y0, Y0
+	VCVTPS2PD 16(R9), Y8
+	VSUBPD Y5, Y8, Y8
+	VMULPD Y8, Y8, Y8
+	VADDPD Y8, Y1, Y1
+	VCVTPS2PD 32(R9), Y8
+	VSUBPD Y6, Y8, Y8
+	VMULPD Y8, Y8, Y8
+	VADDPD Y8, Y2, Y2
+	VCVTPS2PD 48(R9), Y8
+	VSUBPD Y7, Y8, Y8
+	VMULPD Y8, Y8, Y8
+	VADDPD Y8, Y3, Y3
+	ADDQ BX, R9
+	DECQ R10
+	JNZ row112
+	VMOVUPD Y0, 0(DI)(R8*8)
+	VMOVUPD Y1, 32(DI)(R8*8)
+	VMOVUPD Y2, 64(DI)(R8*8)
+	VMOVUPD Y3, 96(DI)(R8*8)
+	ADDQ $16, R8
+	SUBQ $16, CX
+	JMP many110
+single111:
+	SUBQ $4, CX
+	JLT tail114
+	PCALIGN $64
+loop113:
+	VMOVUPD 0(DI)(R8*8), Y0
+	VMOVUPD 0(R13)(R8*8), Y4
+	LEAQ 0(SI)(R8*4), R9
+	MOVQ DX, R10
+row116:
+	VCVTPS2PD 0(R9), Y8
+	VSUBPD Y4, Y8, Y8
+	VMULPD Y8, Y8, Y8
+	VADDPD Y8, Y0, Y0
+	ADDQ BX, R9
+	DECQ R10
+	JNZ row116
+	VMOVUPD Y0, 0(DI)(R8*8)
+	ADDQ $4, R8
+	SUBQ $4, CX
+	JGE loop113
+tail114:
+	VZEROUPPER
+	RET
+
+// func columnProductsAVX2(sums, x, dy, mean unsafe.Pointer, n int, rows, stride int)
+TEXT ·columnProductsAVX2(SB), NOSPLIT, $0-56
+	MOVQ sums+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ dy+16(FP), R11
+	MOVQ mean+24(FP), R13
+	MOVQ n+32(FP), CX
+	MOVQ rows+40(FP), DX
+	MOVQ stride+48(FP), BX
+	XORQ R8, R8
+many117:
+	CMPQ CX, $16
+	JLT single118
+	VMOVUPD 0(DI)(R8*8), Y0
+	VMOVUPS 0(R13)(R8*4), X4
+	VMOVUPD 32(DI)(R8*8), Y1
+	VMOVUPS 16(R13)(R8*4), X5
+	VMOVUPD 64(DI)(R8*8), Y2
+	VMOVUPS 32(R13)(R8*4), X6
+	VMOVUPD 96(DI)(R8*8), Y3
+	VMOVUPS 48(R13)(R8*4), X7
+	LEAQ 0(SI)(R8*4), R9
+	LEAQ 0(R11)(R8*4), R12
+	MOVQ DX, R10
+row119:
+	VMOVUPS 0(R9), X8
+	VSUBPS X4, X8, X8
+	VCVTPS2PD X8, Y8
+	VCVTPS2PD 0(R12), Y9
+	VFMADD231PD Y9, Y8, Y0
+	VMOVUPS 16(R9), X8
+	VSUBPS X5, X8, X8
+	VCVTPS2PD X8, Y8
+	VCVTPS2PD 16(R12), Y9
+	VFMADD231PD Y9, Y8, Y1
+	VMOVUPS 32(R9), X8
+	VSUBPS X6, X8, X8
+	VCVTPS2PD X8, Y8
+	VCVTPS2PD 32(R12), Y9
+	VFMADD231PD Y9, Y8, Y2
+	VMOVUPS 48(R9), X8
+	VSUBPS X7, X8, X8
+	VCVTPS2PD X8, Y8
+	VCVTPS2PD 48(R12), Y9
+	VFMADD231PD Y9, Y8, Y3
+	ADDQ BX, R9
+	ADDQ BX, R12
+	DECQ R10
+	JNZ row119
+	VMOVUPD Y0, 0(DI)(R8*8)
+	VMOVUPD Y1, 32(DI)(R8*8)
+	VMOVUPD Y2, 64(DI)(R8*8)
+	VMOVUPD Y3, 96(DI)(R8*8)
+	ADDQ $16, R8
+	SUBQ $16, CX
+	JMP many117
+single118:
+	SUBQ $4, CX
+	JLT tail121
+	PCALIGN $64
+loop120:
+	VMOVUPD 0(DI)(R8*8), Y0
+	VMOVUPS 0(R13)(R8*4), X4
+	LEAQ 0(SI)(R8*4), R9
+	LEAQ 0(R11)(R8*4), R12
+	MOVQ DX, R10
+row123:
+	VMOVUPS 0(R9), X8
+	VSUBPS X4, X8, X8
+	VCVTPS2PD X8, Y8
+	VCVTPS2PD 0(R12), Y9
+	VFMADD231PD Y9, Y8, Y0
+	ADDQ BX, R9
+	ADDQ BX, R12
+	DECQ R10
+	JNZ row123
+	VMOVUPD Y0, 0(DI)(R8*8)
+	ADDQ $4, R8
+	SUBQ $4, CX
+	JGE loop120
+tail121:
+	VZEROUPPER
+	RET
+
+// func batchNormAVX2(y, x, mean, invStd, gamma, beta unsafe.Pointer, n int, rows, stride int)
+TEXT ·batchNormAVX2(SB), NOSPLIT, $0-72
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+48(FP), CX
+	MOVQ rows+56(FP), DX
+	MOVQ stride+64(FP), BX
+	XORQ R8, R8
+many124:
+	CMPQ CX, $16
+	JLT single125
+	MOVQ mean+16(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y0
+	VMOVUPS 32(AX)(R8*4), Y1
+	MOVQ invStd+24(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y2
+	VMOVUPS 32(AX)(R8*4), Y3
+	MOVQ gamma+32(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y4
+	VMOVUPS 32(AX)(R8*4), Y5
+	MOVQ beta+40(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y6
+	VMOVUPS 32(AX)(R8*4), Y7
+	LEAQ 0(SI)(R8*4), R9
+	LEAQ 0(DI)(R8*4), R12
+	MOVQ DX, R10
+row126:
+	VMOVUPS 0(R9), Y8
+	VSUBPS Y0, Y8, Y8
+	VMULPS Y2, Y8, Y8
+	VMULPS Y4, Y8, Y8
+	VADDPS Y6, Y8, Y8
+	VMOVUPS Y8, 0(R12)
+	VMOVUPS 32(R9), Y9
+	VSUBPS Y1, Y9, Y9
+	VMULPS Y3, Y9, Y9
+	VMULPS Y5, Y9, Y9
+	VADDPS Y7, Y9, Y9
+	VMOVUPS Y9, 32(R12)
+	ADDQ BX, R9
+	ADDQ BX, R12
+	DECQ R10
+	JNZ row126
+	ADDQ $16, R8
+	SUBQ $16, CX
+	JMP many124
+single125:
+	SUBQ $8, CX
+	JLT tail128
+	PCALIGN $64
+loop127:
+	MOVQ mean+16(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y0
+	MOVQ invStd+24(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y1
+	MOVQ gamma+32(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y2
+	MOVQ beta+40(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y3
+	LEAQ 0(SI)(R8*4), R9
+	LEAQ 0(DI)(R8*4), R12
+	MOVQ DX, R10
+row130:
+	VMOVUPS 0(R9), Y4
+	VSUBPS Y0, Y4, Y4
+	VMULPS Y1, Y4, Y4
+	VMULPS Y2, Y4, Y4
+	VADDPS Y3, Y4, Y4
+	VMOVUPS Y4, 0(R12)
+	ADDQ BX, R9
+	ADDQ BX, R12
+	DECQ R10
+	JNZ row130
+	ADDQ $8, R8
+	SUBQ $8, CX
+	JGE loop127
+tail128:
+	VZEROUPPER
+	RET
+
+// func batchNormGradXAVX2(dx, x, dy, mean, scale, meanDy, slope unsafe.Pointer, n int, rows, stride int)
+TEXT ·batchNormGradXAVX2(SB), NOSPLIT, $0-80
+	MOVQ dx+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ dy+16(FP), R13
+	MOVQ n+56(FP), CX
+	MOVQ rows+64(FP), DX
+	MOVQ stride+72(FP), BX
+	XORQ R8, R8
+many131:
+	CMPQ CX, $16
+	JLT single132
+	MOVQ mean+24(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y0
+	VMOVUPS 32(AX)(R8*4), Y1
+	MOVQ scale+32(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y2
+	VMOVUPS 32(AX)(R8*4), Y3
+	MOVQ meanDy+40(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y4
+	VMOVUPS 32(AX)(R8*4), Y5
+	MOVQ slope+48(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y6
+	VMOVUPS 32(AX)(R8*4), Y7
+	LEAQ 0(SI)(R8*4), R9
+	LEAQ 0(R13)(R8*4), R11
+	LEAQ 0(DI)(R8*4), R12
+	MOVQ DX, R10
+row133:
+	VMOVUPS 0(R9), Y8
+	VMOVUPS 0(R11), Y9
+	VSUBPS Y0, Y8, Y8
+	VMULPS Y6, Y8, Y8
+	VSUBPS Y4, Y9, Y9
+	VSUBPS Y8, Y9, Y9
+	VMULPS Y2, Y9, Y9
+	VMOVUPS Y9, 0(R12)
+	VMOVUPS 32(R9), Y8
+	VMOVUPS 32(R11), Y9
+	VSUBPS Y1, Y8, Y8
+	VMULPS Y7, Y8, Y8
+	VSUBPS Y5, Y9, Y9
+	VSUBPS Y8, Y9, Y9
+	VMULPS Y3, Y9, Y9
+	VMOVUPS Y9, 32(R12)
+	ADDQ BX, R9
+	ADDQ BX, R11
+	ADDQ BX, R12
+	DECQ R10
+	JNZ row133
+	ADDQ $16, R8
+	SUBQ $16, CX
+	JMP many131
+single132:
+	SUBQ $8, CX
+	JLT tail135
+	PCALIGN $64
+loop134:
+	MOVQ mean+24(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y0
+	MOVQ scale+32(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y1
+	MOVQ meanDy+40(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y2
+	MOVQ slope+48(FP), AX
+	VMOVUPS 0(AX)(R8*4), Y3
+	LEAQ 0(SI)(R8*4), R9
+	LEAQ 0(R13)(R8*4), R11
+	LEAQ 0(DI)(R8*4), R12
+	MOVQ DX, R10
+row137:
+	VMOVUPS 0(R9), Y4
+	VMOVUPS 0(R11), Y5
+	VSUBPS Y0, Y4, Y4
+	VMULPS Y3, Y4, Y4
+	VSUBPS Y2, Y5, Y5
+	VSUBPS Y4, Y5, Y5
+	VMULPS Y1, Y5, Y5
+	VMOVUPS Y5, 0(R12)
+	ADDQ BX, R9
+	ADDQ BX, R11
+	ADDQ BX, R12
+	DECQ R10
+	JNZ row137
+	ADDQ $8, R8
+	SUBQ $8, CX
+	JGE loop134
+tail135:
+	VZEROUPPER
+	RET
+
+// func maxPool2x2AVX2(y, idx, x0, x1 unsafe.Pointer, n int, windows int)
+TEXT ·maxPool2x2AVX2(SB), NOSPLIT, $0-48
+	MOVQ y+0(FP), DI
+	MOVQ idx+8(FP), DX
+	MOVQ x0+16(FP), SI
+	MOVQ x1+24(FP), BX
+	MOVQ n+32(FP), CX
+	MOVL $0x1, AX
+	VMOVD AX, X4
+	VPBROADCASTD X4, Y4
+	MOVL $0x2, AX
+	VMOVD AX, X5
+	VPBROADCASTD X5, Y5
+	MOVL $0x3, AX
+	VMOVD AX, X6
+	VPBROADCASTD X6, Y6
+	MOVQ DX, R12
+	MOVQ CX, R13
+	LEAQ 0(R13)(R13*1), R9
+	ADDQ R9, R9
+	MOVQ windows+40(FP), R10
+window138:
+	MOVQ R13, CX
+	XORQ R8, R8
+	SUBQ $8, CX
+	JLT tail140
+	PCALIGN $64
+loop139:
+	VMOVUPS 0(SI)(R8*4), Y0
+	VPXOR Y1, Y1, Y1
+	LEAQ 0(SI)(R9*1), R11
+	VMOVUPS 0(R11)(R8*4), Y2
+	VCMPPS $30, Y0, Y2, Y11
+	VCMPPS $3, Y2, Y2, Y3
+	VPOR Y3, Y11, Y11
+	VBLENDVPS Y11, Y2, Y0, Y0
+	VBLENDVPS Y11, Y4, Y1, Y1
+	VMOVUPS 0(BX)(R8*4), Y2
+	VCMPPS $30, Y0, Y2, Y11
+	VCMPPS $3, Y2, Y2, Y3
+	VPOR Y3, Y11, Y11
+	VBLENDVPS Y11, Y2, Y0, Y0
+	VBLENDVPS Y11, Y5, Y1, Y1
+	LEAQ 0(BX)(R9*1), R11
+	VMOVUPS 0(R11)(R8*4), Y2
+	VCMPPS $30, Y0, Y2, Y11
+	VCMPPS $3, Y2, Y2, Y3
+	VPOR Y3, Y11, Y11
+	VBLENDVPS Y11, Y2, Y0, Y0
+	VBLENDVPS Y11, Y6, Y1, Y1
+	VMOVUPS Y0, 0(DI)(R8*4)
+	TESTQ R12, R12
+	JZ skip142
+	VEXTRACTI128 $1, Y1, X3
+	VPACKUSDW X3, X1, X1
+	VPACKUSWB X1, X1, X1
+	VMOVQ X1, 0(DX)(R8*1)
+skip142:
+	ADDQ $8, R8
+	SUBQ $8, CX
+	JGE loop139
+tail140:
+	ADDQ R9, DI
+	LEAQ 0(SI)(R9*2), SI
+	LEAQ 0(BX)(R9*2), BX
+	ADDQ R13, DX
+	DECQ R10
+	JNZ window138
+	VZEROUPPER
+	RET
+
+// func maxPoolGrad2x2AVX2(dx0, dx1, idx, dy unsafe.Pointer, n int, windows int)
+TEXT ·maxPoolGrad2x2AVX2(SB), NOSPLIT, $0-48
+	MOVQ dx0+0(FP), DI
+	MOVQ dx1+8(FP), SI
+	MOVQ idx+16(FP), DX
+	MOVQ dy+24(FP), BX
+	MOVQ n+32(FP), CX
+	MOVL $0x0, AX
+	VMOVD AX, X4
+	VPBROADCASTD X4, Y4
+	MOVL $0x1, AX
+	VMOVD AX, X5
+	VPBROADCASTD X5, Y5
+	MOVL $0x2, AX
+	VMOVD AX, X6
+	VPBROADCASTD X6, Y6
+	MOVL $0x3, AX
+	VMOVD AX, X7
+	VPBROADCASTD X7, Y7
+	MOVQ CX, R13
+	LEAQ 0(R13)(R13*1), R9
+	ADDQ R9, R9
+	MOVQ windows+40(FP), R10
+window143:
+	MOVQ R13, CX
+	XORQ R8, R8
+	SUBQ $8, CX
+	JLT tail145
+	PCALIGN $64
+loop144:
+	VMOVUPS 0(BX)(R8*4), Y0
+	VADDPS Y4, Y0, Y0
+	VPMOVZXBD 0(DX)(R8*1), Y1
+	VPCMPEQD Y4, Y1, Y2
+	VPAND Y0, Y2, Y2
+	VMOVUPS Y2, 0(DI)(R8*4)
+	LEAQ 0(DI)(R9*1), R11
+	VPCMPEQD Y5, Y1, Y2
+	VPAND Y0, Y2, Y2
+	VMOVUPS Y2, 0(R11)(R8*4)
+	VPCMPEQD Y6, Y1, Y2
+	VPAND Y0, Y2, Y2
+	VMOVUPS Y2, 0(SI)(R8*4)
+	LEAQ 0(SI)(R9*1), R11
+	VPCMPEQD Y7, Y1, Y2
+	VPAND Y0, Y2, Y2
+	VMOVUPS Y2, 0(R11)(R8*4)
+	ADDQ $8, R8
+	SUBQ $8, CX
+	JGE loop144
+tail145:
+	ADDQ R9, BX
+	LEAQ 0(DI)(R9*2), DI
+	LEAQ 0(SI)(R9*2), SI
+	ADDQ R13, DX
+	DECQ R10
+	JNZ window143
+	VZEROUPPER
+	RET
+
 // func sgdAVX2(a unsafe.Pointer)
 TEXT ·sgdAVX2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), R13
@@ -4530,21 +5773,21 @@ TEXT ·sgdAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail104
+	JLT tail148
 	PCALIGN $64
-loop103:
+loop147:
 	CMPQ R11, $1
-	JLT wide106
-	JGT bfloat107
+	JLT wide150
+	JGT bfloat151
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded108
-bfloat107:
+	JMP loaded152
+bfloat151:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded108
-wide106:
+	JMP loaded152
+wide150:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded108:
+loaded152:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -4557,11 +5800,11 @@ loaded108:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored110
-	JGT bfloat109
+	JLT stored154
+	JGT bfloat153
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored110
-bfloat109:
+	JMP stored154
+bfloat153:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -4573,11 +5816,11 @@ bfloat109:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored110:
+stored154:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop103
-tail104:
+	JGE loop147
+tail148:
 	VZEROUPPER
 	RET
 
@@ -4605,21 +5848,21 @@ TEXT ·sgdMomentumAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail112
+	JLT tail156
 	PCALIGN $64
-loop111:
+loop155:
 	CMPQ R11, $1
-	JLT wide114
-	JGT bfloat115
+	JLT wide158
+	JGT bfloat159
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded116
-bfloat115:
+	JMP loaded160
+bfloat159:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded116
-wide114:
+	JMP loaded160
+wide158:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded116:
+loaded160:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -4640,11 +5883,11 @@ loaded116:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored118
-	JGT bfloat117
+	JLT stored162
+	JGT bfloat161
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored118
-bfloat117:
+	JMP stored162
+bfloat161:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -4656,11 +5899,11 @@ bfloat117:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored118:
+stored162:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop111
-tail112:
+	JGE loop155
+tail156:
 	VZEROUPPER
 	RET
 
@@ -4688,21 +5931,21 @@ TEXT ·sgdNesterovAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail120
+	JLT tail164
 	PCALIGN $64
-loop119:
+loop163:
 	CMPQ R11, $1
-	JLT wide122
-	JGT bfloat123
+	JLT wide166
+	JGT bfloat167
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded124
-bfloat123:
+	JMP loaded168
+bfloat167:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded124
-wide122:
+	JMP loaded168
+wide166:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded124:
+loaded168:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -4725,11 +5968,11 @@ loaded124:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored126
-	JGT bfloat125
+	JLT stored170
+	JGT bfloat169
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored126
-bfloat125:
+	JMP stored170
+bfloat169:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -4741,11 +5984,11 @@ bfloat125:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored126:
+stored170:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop119
-tail120:
+	JGE loop163
+tail164:
 	VZEROUPPER
 	RET
 
@@ -4773,21 +6016,21 @@ TEXT ·adamAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail128
+	JLT tail172
 	PCALIGN $64
-loop127:
+loop171:
 	CMPQ R11, $1
-	JLT wide130
-	JGT bfloat131
+	JLT wide174
+	JGT bfloat175
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded132
-bfloat131:
+	JMP loaded176
+bfloat175:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded132
-wide130:
+	JMP loaded176
+wide174:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded132:
+loaded176:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -4823,11 +6066,11 @@ loaded132:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored134
-	JGT bfloat133
+	JLT stored178
+	JGT bfloat177
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored134
-bfloat133:
+	JMP stored178
+bfloat177:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -4839,11 +6082,11 @@ bfloat133:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored134:
+stored178:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop127
-tail128:
+	JGE loop171
+tail172:
 	VZEROUPPER
 	RET
 
@@ -4871,21 +6114,21 @@ TEXT ·adamAMSGradAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail136
+	JLT tail180
 	PCALIGN $64
-loop135:
+loop179:
 	CMPQ R11, $1
-	JLT wide138
-	JGT bfloat139
+	JLT wide182
+	JGT bfloat183
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded140
-bfloat139:
+	JMP loaded184
+bfloat183:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded140
-wide138:
+	JMP loaded184
+wide182:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded140:
+loaded184:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -4924,11 +6167,11 @@ loaded140:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored142
-	JGT bfloat141
+	JLT stored186
+	JGT bfloat185
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored142
-bfloat141:
+	JMP stored186
+bfloat185:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -4940,11 +6183,11 @@ bfloat141:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored142:
+stored186:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop135
-tail136:
+	JGE loop179
+tail180:
 	VZEROUPPER
 	RET
 
@@ -4972,21 +6215,21 @@ TEXT ·adadeltaAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail144
+	JLT tail188
 	PCALIGN $64
-loop143:
+loop187:
 	CMPQ R11, $1
-	JLT wide146
-	JGT bfloat147
+	JLT wide190
+	JGT bfloat191
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded148
-bfloat147:
+	JMP loaded192
+bfloat191:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded148
-wide146:
+	JMP loaded192
+wide190:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded148:
+loaded192:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -5023,11 +6266,11 @@ loaded148:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored150
-	JGT bfloat149
+	JLT stored194
+	JGT bfloat193
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored150
-bfloat149:
+	JMP stored194
+bfloat193:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -5039,11 +6282,11 @@ bfloat149:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored150:
+stored194:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop143
-tail144:
+	JGE loop187
+tail188:
 	VZEROUPPER
 	RET
 
@@ -5071,21 +6314,21 @@ TEXT ·rmspropAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail152
+	JLT tail196
 	PCALIGN $64
-loop151:
+loop195:
 	CMPQ R11, $1
-	JLT wide154
-	JGT bfloat155
+	JLT wide198
+	JGT bfloat199
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded156
-bfloat155:
+	JMP loaded200
+bfloat199:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded156
-wide154:
+	JMP loaded200
+wide198:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded156:
+loaded200:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -5110,11 +6353,11 @@ loaded156:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored158
-	JGT bfloat157
+	JLT stored202
+	JGT bfloat201
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored158
-bfloat157:
+	JMP stored202
+bfloat201:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -5126,11 +6369,11 @@ bfloat157:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored158:
+stored202:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop151
-tail152:
+	JGE loop195
+tail196:
 	VZEROUPPER
 	RET
 
@@ -5158,21 +6401,21 @@ TEXT ·rmspropMomentumAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail160
+	JLT tail204
 	PCALIGN $64
-loop159:
+loop203:
 	CMPQ R11, $1
-	JLT wide162
-	JGT bfloat163
+	JLT wide206
+	JGT bfloat207
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded164
-bfloat163:
+	JMP loaded208
+bfloat207:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded164
-wide162:
+	JMP loaded208
+wide206:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded164:
+loaded208:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -5202,11 +6445,11 @@ loaded164:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored166
-	JGT bfloat165
+	JLT stored210
+	JGT bfloat209
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored166
-bfloat165:
+	JMP stored210
+bfloat209:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -5218,11 +6461,11 @@ bfloat165:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored166:
+stored210:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop159
-tail160:
+	JGE loop203
+tail204:
 	VZEROUPPER
 	RET
 
@@ -5250,21 +6493,21 @@ TEXT ·rmspropCenteredAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail168
+	JLT tail212
 	PCALIGN $64
-loop167:
+loop211:
 	CMPQ R11, $1
-	JLT wide170
-	JGT bfloat171
+	JLT wide214
+	JGT bfloat215
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded172
-bfloat171:
+	JMP loaded216
+bfloat215:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded172
-wide170:
+	JMP loaded216
+wide214:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded172:
+loaded216:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -5299,11 +6542,11 @@ loaded172:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored174
-	JGT bfloat173
+	JLT stored218
+	JGT bfloat217
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored174
-bfloat173:
+	JMP stored218
+bfloat217:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -5315,11 +6558,11 @@ bfloat173:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored174:
+stored218:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop167
-tail168:
+	JGE loop211
+tail212:
 	VZEROUPPER
 	RET
 
@@ -5347,21 +6590,21 @@ TEXT ·rmspropCenteredMomentumAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail176
+	JLT tail220
 	PCALIGN $64
-loop175:
+loop219:
 	CMPQ R11, $1
-	JLT wide178
-	JGT bfloat179
+	JLT wide222
+	JGT bfloat223
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded180
-bfloat179:
+	JMP loaded224
+bfloat223:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded180
-wide178:
+	JMP loaded224
+wide222:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded180:
+loaded224:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -5401,11 +6644,11 @@ loaded180:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored182
-	JGT bfloat181
+	JLT stored226
+	JGT bfloat225
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored182
-bfloat181:
+	JMP stored226
+bfloat225:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -5417,11 +6660,11 @@ bfloat181:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored182:
+stored226:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop175
-tail176:
+	JGE loop219
+tail220:
 	VZEROUPPER
 	RET
 
@@ -5449,21 +6692,21 @@ TEXT ·adagradAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail184
+	JLT tail228
 	PCALIGN $64
-loop183:
+loop227:
 	CMPQ R11, $1
-	JLT wide186
-	JGT bfloat187
+	JLT wide230
+	JGT bfloat231
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded188
-bfloat187:
+	JMP loaded232
+bfloat231:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded188
-wide186:
+	JMP loaded232
+wide230:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded188:
+loaded232:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -5484,11 +6727,11 @@ loaded188:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored190
-	JGT bfloat189
+	JLT stored234
+	JGT bfloat233
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored190
-bfloat189:
+	JMP stored234
+bfloat233:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -5500,10 +6743,10 @@ bfloat189:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored190:
+stored234:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop183
-tail184:
+	JGE loop227
+tail228:
 	VZEROUPPER
 	RET

@@ -37,7 +37,7 @@ func perElement(b *testing.B, f func()) {
 
 func benchOps[T Elem](b *testing.B, o *Ops[T]) {
 	x, y, z := make([]T, benchElems), make([]T, benchElems), make([]T, benchElems)
-	f, bytes, table := make([]float32, benchElems), make([]uint8, benchElems), new([256]T)
+	f, bytes := make([]float32, benchElems), make([]uint8, benchElems)
 	for i := range f {
 		f[i] = float32(math.Sin(float64(i)))
 		bytes[i] = uint8(i & 1)
@@ -53,7 +53,6 @@ func benchOps[T Elem](b *testing.B, o *Ops[T]) {
 		{"relu grad", func() { o.ReLUGrad(z, y, x) }},
 		{"add", func() { o.Add(z, y, x) }},
 		{"apply mask", func() { o.ApplyMask(y, x, bytes, 2) }},
-		{"lookup", func() { o.Lookup(y, bytes, table) }},
 		{"sum columns", func() { o.SumColumns(f[:32], x) }},
 		{"grad stats", func() {
 			var squares float64

@@ -1,8 +1,7 @@
 package kernel
 
 import (
-	"math"
-
+	"halfstep/model/op/ref"
 	"halfstep/philox"
 )
 
@@ -16,7 +15,7 @@ type DropoutStream struct {
 
 // NewDropoutStream makes the stream of one layer: purpose is philox.Dropout plus the layer's number, 0 <= rate < 1.
 func NewDropoutStream(seed uint64, purpose uint32, rate float32) *DropoutStream {
-	d := &DropoutStream{key: philox.Key(seed), purpose: purpose, threshold: uint32(math.Ceil(float64(rate) * (1 << 32)))}
+	d := &DropoutStream{key: philox.Key(seed), purpose: purpose, threshold: ref.DropoutThreshold(rate)}
 	k := d.key
 	for i := 0; i < len(d.keys); i += 2 {
 		d.keys[i], d.keys[i+1] = k[0], k[1]

@@ -24,7 +24,7 @@ func (c codec[T]) ops() Ops[T] {
 	return Ops[T]{
 		ToFloat32: c.toFloat32, FromFloat32: c.fromFloat32,
 		ReLU: c.relu, ReLUGrad: c.reluGrad, Add: c.add, Scale: c.scale, AddScaled: c.addScaled,
-		ApplyMask: c.applyMask, Lookup: lookup[T], SumColumns: c.sumColumns, GradStats: c.gradStats,
+		ApplyMask: c.applyMask, SumColumns: c.sumColumns, GradStats: c.gradStats,
 	}
 }
 
@@ -95,14 +95,6 @@ func (c codec[T]) applyMask(y, x []T, mask []uint8, s float32) {
 	}
 }
 
-// lookup is Lookup at every level: a gather instruction is no faster than two loads.
-func lookup[T Elem](y []T, b []uint8, table *[256]T) {
-	b = b[:len(y)]
-	for i, v := range b {
-		y[i] = table[v]
-	}
-}
-
 func (c codec[T]) sumColumns(sum []float32, x []T) {
 	for len(sum) > 0 && len(x) >= len(sum) {
 		for j := range sum {
@@ -121,13 +113,4 @@ func (c codec[T]) gradStats(x []T, inv float32, squares *float64, bad *int32) {
 		u := float64(float32(f * inv))
 		*squares += float64(u * u)
 	}
-}
-
-// PixelTable gives (float32(b)/255 - mean) / std for each byte, each operation rounded to float32.
-func PixelTable(mean, std float32) *[256]float32 {
-	t := new([256]float32)
-	for b := range t {
-		t[b] = (float32(b)/255 - mean) / std
-	}
-	return t
 }

@@ -153,6 +153,41 @@ func sumColumnsBFloat16AVX512(sum, x unsafe.Pointer, n int, rows, stride int)
 //go:noescape
 func gradStatsBFloat16AVX512(x, squares, bad unsafe.Pointer, n int, inv float32)
 
+// columnSumsAVX512 is sums[j] += x[i][j] in float64; its twin is columnSumsGo.
+//
+//go:noescape
+func columnSumsAVX512(sums, x unsafe.Pointer, n int, rows, stride int)
+
+// columnSquaresAVX512 is sums[j] += (x[i][j]-mean[j])² in float64; its twin is columnSquaresGo.
+//
+//go:noescape
+func columnSquaresAVX512(sums, x, mean unsafe.Pointer, n int, rows, stride int)
+
+// columnProductsAVX512 is sums[j] += (x[i][j]-mean[j])·dy[i][j], the difference in float32, the rest in float64; its twin is columnProductsGo.
+//
+//go:noescape
+func columnProductsAVX512(sums, x, dy, mean unsafe.Pointer, n int, rows, stride int)
+
+// batchNormAVX512 is y = (x-mean)·invStd·gamma + beta; its twin is batchNormGo.
+//
+//go:noescape
+func batchNormAVX512(y, x, mean, invStd, gamma, beta unsafe.Pointer, n int, rows, stride int)
+
+// batchNormGradXAVX512 is dx = scale·(dy - meanDy - (x-mean)·slope); its twin is batchNormGradXGo.
+//
+//go:noescape
+func batchNormGradXAVX512(dx, x, dy, mean, scale, meanDy, slope unsafe.Pointer, n int, rows, stride int)
+
+// maxPool2x2AVX512 is one row of y and, unless it is nil, of idx from two rows of x; its twin is ref.MaxPool2D.
+//
+//go:noescape
+func maxPool2x2AVX512(y, idx, x0, x1 unsafe.Pointer, n int, windows int)
+
+// maxPoolGrad2x2AVX512 is two rows of dx from one row of idx and dy; its twin is ref.MaxPool2DGrad.
+//
+//go:noescape
+func maxPoolGrad2x2AVX512(dx0, dx1, idx, dy unsafe.Pointer, n int, windows int)
+
 // sgdAVX512 is one step over a block; its twin is the Step method in package program.
 //
 //go:noescape
@@ -356,6 +391,41 @@ func sumColumnsBFloat16AVX2(sum, x unsafe.Pointer, n int, rows, stride int)
 //
 //go:noescape
 func gradStatsBFloat16AVX2(x, squares, bad unsafe.Pointer, n int, inv float32)
+
+// columnSumsAVX2 is sums[j] += x[i][j] in float64; its twin is columnSumsGo.
+//
+//go:noescape
+func columnSumsAVX2(sums, x unsafe.Pointer, n int, rows, stride int)
+
+// columnSquaresAVX2 is sums[j] += (x[i][j]-mean[j])² in float64; its twin is columnSquaresGo.
+//
+//go:noescape
+func columnSquaresAVX2(sums, x, mean unsafe.Pointer, n int, rows, stride int)
+
+// columnProductsAVX2 is sums[j] += (x[i][j]-mean[j])·dy[i][j], the difference in float32, the rest in float64; its twin is columnProductsGo.
+//
+//go:noescape
+func columnProductsAVX2(sums, x, dy, mean unsafe.Pointer, n int, rows, stride int)
+
+// batchNormAVX2 is y = (x-mean)·invStd·gamma + beta; its twin is batchNormGo.
+//
+//go:noescape
+func batchNormAVX2(y, x, mean, invStd, gamma, beta unsafe.Pointer, n int, rows, stride int)
+
+// batchNormGradXAVX2 is dx = scale·(dy - meanDy - (x-mean)·slope); its twin is batchNormGradXGo.
+//
+//go:noescape
+func batchNormGradXAVX2(dx, x, dy, mean, scale, meanDy, slope unsafe.Pointer, n int, rows, stride int)
+
+// maxPool2x2AVX2 is one row of y and, unless it is nil, of idx from two rows of x; its twin is ref.MaxPool2D.
+//
+//go:noescape
+func maxPool2x2AVX2(y, idx, x0, x1 unsafe.Pointer, n int, windows int)
+
+// maxPoolGrad2x2AVX2 is two rows of dx from one row of idx and dy; its twin is ref.MaxPool2DGrad.
+//
+//go:noescape
+func maxPoolGrad2x2AVX2(dx0, dx1, idx, dy unsafe.Pointer, n int, windows int)
 
 // sgdAVX2 is one step over a block; its twin is the Step method in package program.
 //

@@ -234,24 +234,3 @@ func TestDropoutMaskAgainstPhilox(t *testing.T) {
 		}
 	})
 }
-
-func TestLookupOfPixels(t *testing.T) {
-	table := PixelTable(0.1307, 0.3081)
-	forLevels(t, func(t *testing.T, v *Vec) {
-		for n := range 100 {
-			b, y := make([]uint8, n), newGuarded[float32](n, 4)
-			for i := range b {
-				b[i] = uint8(i * 37)
-			}
-			v.Float32.Lookup(y.data, b, table)
-			for i := range b {
-				scaled := float32(b[i]) / 255
-				shifted := scaled - 0.1307
-				if want := shifted / 0.3081; y.data[i] != want {
-					t.Fatalf("byte %d: %v, want %v", b[i], y.data[i], want)
-				}
-			}
-			y.check(t, "Lookup")
-		}
-	})
-}

@@ -10,9 +10,17 @@ type Conv struct {
 	KH, KW, Stride, Pad int
 }
 
-// Out gives the output size for an h by w input.
+// Out gives the output size for an h by w input; 0 where the kernel is larger than the padded input.
 func (c Conv) Out(h, w int) (oh, ow int) {
-	return (h+2*c.Pad-c.KH)/c.Stride + 1, (w+2*c.Pad-c.KW)/c.Stride + 1
+	return windows(h+2*c.Pad, c.KH, c.Stride), windows(w+2*c.Pad, c.KW, c.Stride)
+}
+
+// windows is the number of windows of a size that fit in n.
+func windows(n, size, stride int) int {
+	if n < size {
+		return 0
+	}
+	return (n-size)/stride + 1
 }
 
 // Pool is the shape of a 2-D pooling window. An odd last row or column is dropped (floor mode).
@@ -20,9 +28,9 @@ type Pool struct {
 	Size, Stride int
 }
 
-// Out gives the output size for an h by w input.
+// Out gives the output size for an h by w input; 0 where the window is larger than the input.
 func (p Pool) Out(h, w int) (oh, ow int) {
-	return (h-p.Size)/p.Stride + 1, (w-p.Size)/p.Stride + 1
+	return windows(h, p.Size, p.Stride), windows(w, p.Size, p.Stride)
 }
 
 // Activation is an elementwise nonlinearity.
