@@ -85,7 +85,8 @@ type Layer struct {
 
 // Init names an initialisation. The default is PyTorch's: uniform in ±1/sqrt(fan_in) for weights and biases.
 type Init struct {
-	Name string  `yaml:"name"` // default | normal | uniform | kaiming_normal | kaiming_uniform | xavier_normal | xavier_uniform | zeros
+	// Name is default, normal, uniform, kaiming_normal, kaiming_uniform, xavier_normal, xavier_uniform or zeros.
+	Name string  `yaml:"name"`
 	Mean float32 `yaml:"mean"` // normal
 	Std  float32 `yaml:"std"`  // normal
 	Low  float32 `yaml:"low"`  // uniform

@@ -145,7 +145,8 @@ func (t *tree) step(place **yaml.Node, word, arg string, item bool) (**yaml.Node
 		if item && len(n.Content) > 0 {
 			return nil, fmt.Errorf("is %s, not %s; to change the kind, give the whole layer as value", n.Content[0].Value, word)
 		}
-		n.Content = append(n.Content, t.own(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: word}, arg), t.own(&yaml.Node{}, arg))
+		key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: word}
+		n.Content = append(n.Content, t.own(key, arg), t.own(&yaml.Node{}, arg))
 		return &n.Content[len(n.Content)-1], nil
 	case yaml.SequenceNode:
 		i, err := strconv.Atoi(word)

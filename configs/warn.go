@@ -31,8 +31,8 @@ func (v *validator) warnings(c *Config) []Problem {
 		low, high := (0-n.Mean)/n.Std, (1-n.Mean)/n.Std
 		switch {
 		case math.Max(math.Abs(float64(low)), math.Abs(float64(high))) > largestInput:
-			warn("data.normalize", "inputs run from %.3g to %.3g, as pixels left at 0 to 255 do; mean and std are those of pixels in 0 to 1",
-				low, high)
+			warn("data.normalize", "inputs run from %.3g to %.3g, as pixels left at 0 to 255 do; "+
+				"mean and std are those of pixels in 0 to 1", low, high)
 		case high-low < leastSpread:
 			warn("data.normalize", "inputs run from %.3g to %.3g only; mean and std are those of pixels in 0 to 1", low, high)
 		}

@@ -135,14 +135,16 @@ func (b *builder) layers(list []configs.Layer, number, scope string) error {
 	return nil
 }
 
-// shortNames are the stems of the layer names where they are not the kind itself.
-var shortNames = map[string]string{"conv2d": "conv", "max_pool2d": "pool", "avg_pool2d": "pool", "batch_norm": "bn"}
-
 // name numbers a layer among those of its stem in its scope: conv1, conv2, residual1/conv1.
 func (b *builder) name(kind, scope string) string {
 	stem := kind
-	if s, ok := shortNames[kind]; ok {
-		stem = s
+	switch kind {
+	case "conv2d":
+		stem = "conv"
+	case "max_pool2d", "avg_pool2d":
+		stem = "pool"
+	case "batch_norm":
+		stem = "bn"
 	}
 	key := scope + stem
 	b.numbers[key]++

@@ -1,14 +1,17 @@
 package model_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"gorgonia.org/tensor"
 
 	"halfstep/configs"
 	"halfstep/model"
+	"halfstep/model/op"
 	"halfstep/model/op/ref"
 )
 
@@ -184,6 +187,31 @@ func TestEvaluation(t *testing.T) {
 	}
 }
 
+// TestDropoutNumbers: each dropout layer has a stream of its own, in evaluation none.
+func TestDropoutNumbers(t *testing.T) {
+	m, numbers := build(t, cnn()), map[string]int{}
+	for _, n := range m.Graph.AllNodes() {
+		if mask, ok := n.Op().(op.DropoutMask); ok {
+			numbers[mask.Layer] = mask.Number
+		}
+	}
+	if want := map[string]int{"dropout1": 0, "dropout2": 1}; !maps.Equal(numbers, want) {
+		t.Errorf("numbers %v, want %v", numbers, want)
+	}
+}
+
+// TestBatchNormStartsAsIdentity: gamma is 1 and beta 0.
+func TestBatchNormStartsAsIdentity(t *testing.T) {
+	s := model.Spec{Layers: []configs.Layer{batchNorm(), linear(3)}, Loss: crossEntropy, Input: []int{2}, Classes: 3, Batch: 2, Train: true}
+	m := build(t, s)
+	if gamma, beta := model.Init(m.Params[0], 1), model.Init(m.Params[1], 1); gamma[0] != 1 || beta[0] != 0 {
+		t.Errorf("gamma %v, beta %v", gamma, beta)
+	}
+	if bn := m.BatchNorms[0]; bn.Count != 2 || bn.Momentum != 0.1 || bn.RunningMean != "bn1/running_mean" || bn.RunningVar != "bn1/running_var" {
+		t.Errorf("%+v", bn)
+	}
+}
+
 // TestWarnings: a softmax that the loss applies again is built, with a word about it.
 func TestWarnings(t *testing.T) {
 	s := model.Spec{Layers: []configs.Layer{linear(3), plain("softmax")}, Loss: crossEntropy, Input: []int{2}, Classes: 3, Batch: 2, Train: true}
@@ -204,6 +232,30 @@ func TestFrozen(t *testing.T) {
 	m := build(t, s)
 	if len(m.Params) != 4 || len(m.Grads) != 2 || m.Params[0].Trainable || !m.Params[2].Trainable {
 		t.Errorf("%d parameters, %d gradients", len(m.Params), len(m.Grads))
+	}
+}
+
+// TestConcurrentBuilds: Gorgonia's differentiation shares state, which Build must guard (run with -race).
+func TestConcurrentBuilds(t *testing.T) {
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			if _, err := model.Build(cnn()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// TestOracleRefuses: wrong lengths and dtypes, which Gorgonia would take.
+func TestOracleRefuses(t *testing.T) {
+	m := build(t, cnn())
+	if _, err := model.NewOracle[float64](m); err == nil {
+		t.Error("a float32 graph is taken for float64")
+	}
+	if err := oracle[float32](t, m).Bind(m.Input, make([]float32, 3)); err == nil || !strings.Contains(err.Error(), "(4, 28, 28, 1)") {
+		t.Errorf("3 elements for the input: error %v", err)
 	}
 }
 

@@ -32,14 +32,14 @@ func (t *Table) Write(w io.Writer, format string) error {
 
 func (t *Table) writeText(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, cells := range t.cells() {
+	for _, cells := range t.Cells() {
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
 	return tw.Flush()
 }
 
 func (t *Table) writeMarkdown(w io.Writer) error {
-	for i, cells := range t.cells() {
+	for i, cells := range t.Cells() {
 		for j, c := range cells {
 			cells[j] = strings.ReplaceAll(c, "|", `\|`)
 		}
@@ -56,8 +56,8 @@ func (t *Table) writeMarkdown(w io.Writer) error {
 	return nil
 }
 
-// cells are the header and the rows for reading.
-func (t *Table) cells() [][]string {
+// Cells are the header and the rows for reading.
+func (t *Table) Cells() [][]string {
 	failed := false
 	for _, r := range t.Rows {
 		failed = failed || len(r.Failed) > 0

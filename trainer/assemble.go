@@ -68,6 +68,15 @@ func (a *assembler) spec(batch int, train bool) model.Spec {
 	return s
 }
 
+// model builds the graph; layers that do not fit are the configuration's fault.
+func (a *assembler) model(batch int, train bool) (*model.Model, error) {
+	m, err := model.Build(a.spec(batch, train))
+	if err != nil {
+		return nil, &ConfigError{Key: "model.layers", Message: err.Error()}
+	}
+	return m, nil
+}
+
 // train builds the program of one whole step over batch samples: input, forward, backward, update, metrics.
 func (a *assembler) train(name string, batch int) (*parts, error) {
 	t, err := a.passes(name, batch)
@@ -160,7 +169,7 @@ func (a *assembler) updateOnly(name string, samples int, like *parts) (*parts, e
 
 // passes builds input, forward and backward, in the configured precision.
 func (a *assembler) passes(name string, batch int) (*parts, error) {
-	m, err := model.Build(a.spec(batch, true))
+	m, err := a.model(batch, true)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +192,7 @@ func (a *assembler) passes(name string, batch int) (*parts, error) {
 
 // evaluate builds the forward-only program over batch samples of a split.
 func (a *assembler) evaluate(name string, batch int, s split) (*parts, error) {
-	m, err := model.Build(a.spec(batch, false))
+	m, err := a.model(batch, false)
 	if err != nil {
 		return nil, err
 	}

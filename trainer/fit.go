@@ -27,6 +27,8 @@ type state struct {
 	Trained float64  `json:"trained"` // seconds inside training steps
 	Samples int64    `json:"samples"` // trained on so far
 
+	EpochStart int32 `json:"epoch_start"` // attempts before the current epoch
+
 	counters [program.NumCounters]int32
 	scale    float32 // of the next step
 }
@@ -160,6 +162,7 @@ func (t *Trainer) beginEpoch() error {
 	c[program.CounterEpoch], c[program.CounterPosition] = int32(t.state.Epoch), int32(t.state.Position)
 	if t.state.Position == 0 {
 		c[program.CounterEpochUpdates] = 0
+		t.state.EpochStart = c[program.CounterAttempts]
 	}
 	put(w, program.CountersName, c[:])
 	t.state.scale = t.scaler.GetScale()
@@ -357,9 +360,10 @@ func (t *Trainer) report(first int, seconds float64) error {
 		SkippedSteps: int(t.state.counters[program.CounterSkipped]), GradNorm: t.state.GradNorm,
 	}
 	t.opts.Emit(s)
-	t.opts.Progress(Progress{
-		Epoch: s.Epoch, Epochs: t.cfg.Epochs, Samples: t.state.Position, OfSamples: len(t.set.TrainIndex), Step: s.Step,
-		Loss: s.TrainLoss, Accuracy: burst.accuracy(t.set.Classes), ImagesPerS: s.ImagesPerS, LossScale: s.LossScale, Skipped: s.SkippedSteps,
+	t.opts.Progress(runs.Status{
+		Epoch: s.Epoch, Epochs: t.cfg.Epochs, Step: int(t.state.counters[program.CounterAttempts] - t.state.EpochStart),
+		Steps: t.updatesAnEpoch, Loss: s.TrainLoss, Accuracy: s.TrainAccuracy, ImagesPerS: s.ImagesPerS,
+		LossScale: s.LossScale, SkippedSteps: s.SkippedSteps,
 	})
 	return nil
 }

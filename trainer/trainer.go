@@ -22,18 +22,7 @@ type Options struct {
 	// Save stores a checkpoint; best says that it has the best validation accuracy so far.
 	Save func(epoch, step int, c *runs.Checkpoint, best bool) error
 	// Progress is called after each burst of steps.
-	Progress func(Progress)
-}
-
-// Progress is where a run is.
-type Progress struct {
-	Epoch, Epochs      int // current epoch from 1
-	Samples, OfSamples int // within the epoch
-	Step               int // attempted updates of the run
-	Loss, Accuracy     float64
-	ImagesPerS         float64
-	LossScale          float64
-	Skipped            int
+	Progress func(runs.Status)
 }
 
 // Trainer is one configuration on one device.
@@ -75,7 +64,7 @@ func New(cfg configs.Config, set *data.Set, dev device.Device, o Options) (*Trai
 		t.opts.Emit = func(runs.Event) {}
 	}
 	if t.opts.Progress == nil {
-		t.opts.Progress = func(Progress) {}
+		t.opts.Progress = func(runs.Status) {}
 	}
 	if err := t.build(); err != nil {
 		return nil, fmt.Errorf("trainer: %w", err)
@@ -230,19 +219,24 @@ func (t *Trainer) lastGroup(batch, tail, micros, every int) int {
 	return in * batch
 }
 
-// allocate makes store and arena for all programs and compiles them.
-func (t *Trainer) allocate() error {
+// plan sums up the memory of all programs.
+func (t *Trainer) plan() amp.Memory {
 	var programs []*program.Program
 	for _, u := range t.units {
 		programs = append(programs, u.program)
 	}
-	t.memory = amp.Plan(programs...)
+	return amp.Plan(programs...)
+}
+
+// allocate makes store and arena for all programs and compiles them.
+func (t *Trainer) allocate() error {
+	t.memory = t.plan()
 	var err error
-	for _, p := range programs {
+	for _, u := range t.units {
 		if t.store == nil {
-			t.store, err = t.dev.NewStore(p.Persistent())
+			t.store, err = t.dev.NewStore(u.program.Persistent())
 		} else {
-			err = t.store.Add(p.Persistent())
+			err = t.store.Add(u.program.Persistent())
 		}
 		if err != nil {
 			return err

@@ -19,6 +19,7 @@ func genConv() map[string]string {
 	}
 	genConvRows(a)
 	genConvPool(a)
+	genConvSparse(a)
 	return a.files()
 }
 

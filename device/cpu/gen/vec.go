@@ -8,8 +8,9 @@ import (
 // genVec writes the routines that go over vectors once: casts, elementwise layers, masks, reductions, optimizers.
 func genVec() map[string]string {
 	a := newAsm("vec")
+	var table []uint32
 	for _, v := range []isa{avx512, avx2} {
-		e := &vecEmitter{asm: a, isa: v}
+		e := &vecEmitter{asm: a, isa: v, table: &table}
 		e.casts()
 		e.elementwise()
 		e.dropoutMask()
@@ -17,7 +18,9 @@ func genVec() map[string]string {
 		e.norms()
 		e.maxPools()
 		e.optimizers()
+		e.activations()
 	}
+	constants(a, table)
 	return a.files()
 }
 
@@ -43,6 +46,7 @@ var (
 type vecEmitter struct {
 	*asm
 	isa
+	table  *[]uint32 // constants in memory, shared by all routines
 	masked bool
 	labels int
 }

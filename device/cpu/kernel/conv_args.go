@@ -97,3 +97,54 @@ func (r rowType) bytes() int {
 	}
 	return 2
 }
+
+// convStage asks for one row of n pooled gradients to be prepared for the sparse backward pass.
+type convStage struct {
+	dy     unsafe.Pointer
+	idx    unsafe.Pointer
+	grad   unsafe.Pointer // [n][padded c] float32: live gradients, the others zero
+	off    unsafe.Pointer // [n][padded c] int32: offset in x of the element that the kernel's corner meets
+	db     unsafe.Pointer // [padded c] float32
+	list   unsafe.Pointer // appended to; on return the end
+	delta  int            // bytes from an offset in a list to its gradient
+	lists  int            // 0: no lists
+	n      int
+	c      int
+	dyPix  int
+	idxPix int
+	pix    int // of grad and off
+	xOff   int32
+	xStep  int32 // between pixels
+	// windowOff are the offsets of the four positions in a window, wOff those of the first 16 channels' weights.
+	windowOff [16]int32
+	wOff      [16]int32
+}
+
+// convSparseW asks for products of n output channels' live gradients with x.
+type convSparseW struct {
+	x      unsafe.Pointer
+	grad   unsafe.Pointer // [n][pix/4] float32
+	off    unsafe.Pointer // [n][pix/4] int32
+	dw     unsafe.Pointer // first vector
+	list   unsafe.Pointer // room for pix/4+16 offsets and as many gradients
+	delta  int
+	line   int // of x
+	pix    int // bytes of one channel's gradients, a multiple of 64
+	dwStep int // between output channels
+	n      int
+	body   int // 100·kernel rows + vectors of one row
+}
+
+// convSparseX asks for products of all live gradients with 16 channels of the weights.
+type convSparseX struct {
+	dx    unsafe.Pointer
+	w     unsafe.Pointer // [OC][3][3][16]
+	list  unsafe.Pointer
+	delta int
+	pix   int // of dx
+	line  int
+	jump  int // from one row of pooled pixels to the next
+	rows  int // counted down
+	cols  int
+	col   int // counted down
+}

@@ -303,3 +303,34 @@ func convPoolBF16AVX512BF16(t *convPool)
 //
 //go:noescape
 func convUnpoolBF16BF16AVX512(t *convUnpool)
+
+// convStageF32AVX512 prepares one row of pooled gradients F32. Its twin is convStageGo.
+//
+//go:noescape
+func convStageF32AVX512(t *convStage)
+
+// convStageF16AVX512 prepares one row of pooled gradients F16. Its twin is convStageGo.
+//
+//go:noescape
+func convStageF16AVX512(t *convStage)
+
+// convStageBF16AVX512 prepares one row of pooled gradients BF16. Its twin is convStageGo.
+//
+//go:noescape
+func convStageBF16AVX512(t *convStage)
+
+// convTransposeAVX512 is dst[j][i] = src[i][j] for 32-bit elements, 16·rows rows i and 16·cols columns j; line and
+// dstLine are bytes between rows. Its twin is convTransposeGo.
+//
+//go:noescape
+func convTransposeAVX512(dst, src unsafe.Pointer, rows, cols, dstLine, line int)
+
+// convSparseWAVX512 adds t.rows kernel rows by t.vecs vectors of dw. Its twin is convSparseWGo.
+//
+//go:noescape
+func convSparseWAVX512(t *convSparseW)
+
+// convSparseXAVX512 adds to 16 channels of dx. Its twin is convSparseXGo.
+//
+//go:noescape
+func convSparseXAVX512(t *convSparseX)

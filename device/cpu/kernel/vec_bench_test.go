@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"halfstep/model/op/ref"
 	"halfstep/philox"
 	"halfstep/program"
 )
@@ -22,6 +23,8 @@ func BenchmarkVec(b *testing.B) {
 				mask, d := make([]uint8, benchElems), NewDropoutStream(1, philox.Dropout, 0.25)
 				perElement(b, func() { v.DropoutMask(mask, d, 1, 2) })
 			})
+			benchActivations(b, v)
+			benchRows(b, v)
 			benchOptimizers(b, v)
 		})
 	}
@@ -77,5 +80,37 @@ func benchOptimizers(b *testing.B, v *Vec) {
 		block.Grad = Array{DType: program.BFloat16, Half: make([]uint16, benchElems)}
 		block.Half = Array{DType: program.BFloat16, Half: make([]uint16, benchElems)}
 		b.Run(name, func(b *testing.B) { perElement(b, func() { o.Step(&block, program.StepScalars{LR: 0.1, T: 2}) }) })
+	}
+}
+
+func benchActivations(b *testing.B, v *Vec) {
+	x, y := make([]float32, benchElems), make([]float32, benchElems)
+	for i := range x {
+		x[i] = float32(4 * math.Sin(float64(i)))
+	}
+	for _, kind := range []ref.Activation{ref.Sigmoid, ref.Tanh, ref.GELU, ref.GELUTanh} {
+		b.Run(kind.String(), func(b *testing.B) { perElement(b, func() { v.Activate(kind, y, x) }) })
+		b.Run(kind.String()+" grad", func(b *testing.B) { perElement(b, func() { v.ActivateGrad(kind, y, x, x) }) })
+	}
+}
+
+// benchRows is batch norm and pooling of 26x26 pixels of 32 channels.
+func benchRows(b *testing.B, v *Vec) {
+	const size, C = 26, 32
+	x, y, z, c := make([]float32, benchElems), make([]float32, benchElems), make([]float32, benchElems), make([]float32, C)
+	sums, idx, p := make([]float64, C), make([]uint8, benchElems/4), ref.Pool{Size: 2, Stride: 2}
+	for _, k := range []struct {
+		name string
+		f    func()
+	}{
+		{"column sums", func() { v.ColumnSums(sums, x) }},
+		{"column squares", func() { v.ColumnSquares(sums, x, sums) }},
+		{"column products", func() { v.ColumnProducts(sums, x, y, c) }},
+		{"batch norm", func() { v.BatchNorm(z, x, c, c, c, c) }},
+		{"batch norm grad", func() { v.BatchNormGradX(z, x, y, c, c, c, c) }},
+		{"max pool", func() { v.MaxPool2D(p, y[:len(y)/4], idx, x, size, size, C) }},
+		{"max pool grad", func() { v.MaxPool2DGrad(p, z, idx, y[:len(y)/4], size, size, C) }},
+	} {
+		b.Run(k.name, func(b *testing.B) { perElement(b, k.f) })
 	}
 }

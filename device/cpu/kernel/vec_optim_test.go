@@ -1,9 +1,9 @@
 package kernel
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"testing"
 
 	"halfstep/program"
@@ -106,13 +106,10 @@ func testSteps(t *testing.T, name string, o *Optimizer, op program.OptimizerStep
 		op.Step(wantP, unscaled, wantState, s)
 		o.Step(&b, s)
 	}
-	if !reflect.DeepEqual(wantP, p.data) {
-		t.Fatalf("%s, %d elements, gradient %s: parameter %v, want %v", name, n, gd, p.data, wantP)
-	}
+	what := fmt.Sprintf("%s, %s gradient", name, gd)
+	equalBits(t, what+": parameter", p.data, wantP)
 	for k := range wantState {
-		if !reflect.DeepEqual(wantState[k], b.State[k]) {
-			t.Fatalf("%s, %d elements, gradient %s: state %d is %v, want %v", name, n, gd, k, b.State[k], wantState[k])
-		}
+		equalBits(t, what+": "+op.States()[k], b.State[k], wantState[k])
 		states[k].check(t, name)
 	}
 	if hd.Half() {
@@ -122,8 +119,10 @@ func testSteps(t *testing.T, name string, o *Optimizer, op program.OptimizerStep
 		} else {
 			bfloat16Codec.fromFloat32(want, wantP)
 		}
-		if !reflect.DeepEqual(want, half.Half) {
-			t.Fatalf("%s, %d elements: %s copy %v, want %v", name, n, hd, half.Half, want)
+		for i := range want {
+			if half.Half[i] != want[i] {
+				t.Fatalf("%s: %s copy of %v is %#04x, want %#04x", name, hd, wantP[i], half.Half[i], want[i])
+			}
 		}
 	}
 	p.check(t, name)

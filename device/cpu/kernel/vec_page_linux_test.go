@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"halfstep/model/op/ref"
 	"halfstep/program"
 )
 
@@ -37,6 +38,7 @@ func TestNothingBeyondTheEndIsRead(t *testing.T) {
 			h, z := pageEnd[uint16](t, n), pageEnd[uint16](t, n)
 			touchAll(v, &v.Float16, z, h, f, y, mask)
 			touchAll(v, &v.BFloat16, z, h, f, y, mask)
+			touchRows(t, v, n)
 			for _, op := range testOptimizers {
 				o, err := v.NewOptimizer(op)
 				if err != nil {
@@ -49,6 +51,24 @@ func TestNothingBeyondTheEndIsRead(t *testing.T) {
 			}
 		}
 	})
+}
+
+// touchRows runs the kernels of rows of C channels and the activations.
+func touchRows(t *testing.T, v *Vec, C int) {
+	f := func(n int) []float32 { return pageEnd[float32](t, n) }
+	x, y, c, sums, means := f(3*C), f(3*C), f(C), pageEnd[float64](t, C), pageEnd[float64](t, C)
+	v.ColumnSums(sums, x)
+	v.ColumnSquares(sums, x, means)
+	v.ColumnProducts(sums, x, y, c)
+	v.BatchNorm(y, x, c, c, c, c)
+	v.BatchNormGradX(y, x, x, c, c, c, c)
+	p, pooled, idx := ref.Pool{Size: 2, Stride: 2}, f(2*C), pageEnd[uint8](t, 2*C)
+	v.MaxPool2D(p, pooled, idx, f(8*C), 2, 4, C)
+	v.MaxPool2DGrad(p, f(8*C), idx, pooled, 2, 4, C)
+	for _, kind := range []ref.Activation{ref.Sigmoid, ref.Tanh, ref.GELU, ref.GELUTanh} {
+		v.Activate(kind, y, x)
+		v.ActivateGrad(kind, y, x, x)
+	}
 }
 
 func touchAll[T Elem](v *Vec, o *Ops[T], y, x []T, f, g []float32, mask []uint8) {

@@ -243,6 +243,46 @@ func rmspropCenteredMomentumAVX512(a unsafe.Pointer)
 //go:noescape
 func adagradAVX512(a unsafe.Pointer)
 
+// sigmoidAVX512 is y = sigmoid(x); its twin is ref.Activate.
+//
+//go:noescape
+func sigmoidAVX512(y, x unsafe.Pointer, n int)
+
+// tanhAVX512 is y = tanh(x); its twin is ref.Activate.
+//
+//go:noescape
+func tanhAVX512(y, x unsafe.Pointer, n int)
+
+// geluAVX512 is y = gelu(x); its twin is ref.Activate.
+//
+//go:noescape
+func geluAVX512(y, x unsafe.Pointer, n int)
+
+// geluTanhAVX512 is y = geluTanh(x); its twin is ref.Activate.
+//
+//go:noescape
+func geluTanhAVX512(y, x unsafe.Pointer, n int)
+
+// sigmoidGradAVX512 is dx = dy·sigmoid'; its twin is ref.ActivateGrad.
+//
+//go:noescape
+func sigmoidGradAVX512(dx, saved, dy unsafe.Pointer, n int)
+
+// tanhGradAVX512 is dx = dy·tanh'; its twin is ref.ActivateGrad.
+//
+//go:noescape
+func tanhGradAVX512(dx, saved, dy unsafe.Pointer, n int)
+
+// geluGradAVX512 is dx = dy·gelu'; its twin is ref.ActivateGrad.
+//
+//go:noescape
+func geluGradAVX512(dx, saved, dy unsafe.Pointer, n int)
+
+// geluTanhGradAVX512 is dx = dy·geluTanh'; its twin is ref.ActivateGrad.
+//
+//go:noescape
+func geluTanhGradAVX512(dx, saved, dy unsafe.Pointer, n int)
+
 // decodeFloat16AVX2 widens to float32; its twin is half.DecodeFloat16.
 //
 //go:noescape
@@ -481,3 +521,43 @@ func rmspropCenteredMomentumAVX2(a unsafe.Pointer)
 //
 //go:noescape
 func adagradAVX2(a unsafe.Pointer)
+
+// sigmoidAVX2 is y = sigmoid(x); its twin is ref.Activate.
+//
+//go:noescape
+func sigmoidAVX2(y, x unsafe.Pointer, n int)
+
+// tanhAVX2 is y = tanh(x); its twin is ref.Activate.
+//
+//go:noescape
+func tanhAVX2(y, x unsafe.Pointer, n int)
+
+// geluAVX2 is y = gelu(x); its twin is ref.Activate.
+//
+//go:noescape
+func geluAVX2(y, x unsafe.Pointer, n int)
+
+// geluTanhAVX2 is y = geluTanh(x); its twin is ref.Activate.
+//
+//go:noescape
+func geluTanhAVX2(y, x unsafe.Pointer, n int)
+
+// sigmoidGradAVX2 is dx = dy·sigmoid'; its twin is ref.ActivateGrad.
+//
+//go:noescape
+func sigmoidGradAVX2(dx, saved, dy unsafe.Pointer, n int)
+
+// tanhGradAVX2 is dx = dy·tanh'; its twin is ref.ActivateGrad.
+//
+//go:noescape
+func tanhGradAVX2(dx, saved, dy unsafe.Pointer, n int)
+
+// geluGradAVX2 is dx = dy·gelu'; its twin is ref.ActivateGrad.
+//
+//go:noescape
+func geluGradAVX2(dx, saved, dy unsafe.Pointer, n int)
+
+// geluTanhGradAVX2 is dx = dy·geluTanh'; its twin is ref.ActivateGrad.
+//
+//go:noescape
+func geluTanhGradAVX2(dx, saved, dy unsafe.Pointer, n int)

@@ -234,3 +234,22 @@ func TestDropoutMaskAgainstPhilox(t *testing.T) {
 		}
 	})
 }
+
+// A word equal to the threshold keeps the element; one below it does not.
+func TestDropoutMaskAtTheThreshold(t *testing.T) {
+	forLevels(t, func(t *testing.T, v *Vec) {
+		const seed, n = 5, 200
+		d, mask := NewDropoutStream(seed, philox.Dropout, 0.5), make([]uint8, n)
+		for e := range uint32(n) {
+			word := philox.MaskWord(philox.Key(seed), philox.Dropout, 1, 2, e)
+			d.threshold = word
+			if v.DropoutMask(mask, d, 1, 2); mask[e] != 1 {
+				t.Fatalf("element %d: dropped at the threshold", e)
+			}
+			d.threshold = word + 1
+			if v.DropoutMask(mask, d, 1, 2); mask[e] != 0 {
+				t.Fatalf("element %d: kept below the threshold", e)
+			}
+		}
+	})
+}

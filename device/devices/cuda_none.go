@@ -1,0 +1,14 @@
+//go:build !gpu
+
+package devices
+
+import (
+	"errors"
+
+	"halfstep/device"
+)
+
+// openCUDA of a binary built without the tag gpu.
+func openCUDA(string) (device.Device, error) {
+	return nil, errors.New("this binary was built without CUDA; build it with -tags gpu")
+}
