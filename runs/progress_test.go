@@ -101,6 +101,12 @@ func TestBarFits(t *testing.T) {
 			}
 		}
 	}
+	for width := 20; width < 200; width++ { // a bar of at least minBar cells, whatever is left out
+		got := bar(status(50), 10*time.Hour, width)
+		if cells := strings.Index(got, "]") - strings.Index(got, "[") - 1; cells < minBar {
+			t.Errorf("a bar of %d cells in %d columns: %q", cells, width, got)
+		}
+	}
 	want := "1/2 [===============               ]  loss 0.5000  acc 90.00%  1234 images/s  ETA 0:09  scale 65536  skipped 3"
 	if d := cmp.Diff(want, bar(status(50), 9*time.Second, 120)); d != "" {
 		t.Error(d)

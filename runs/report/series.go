@@ -30,7 +30,7 @@ type chart struct {
 	title, x, y string
 	log         bool // logarithmic y where all values are positive
 	base        float64
-	zero        bool // y starts at 0
+	zero        bool                 // y starts at 0
 	unit        func(float64) string // tick labels
 	series      []series
 }

@@ -183,8 +183,8 @@ func (e *vecEmitter) tanh() {
 	e.op("VORPS", e.r(actN), e.r(actR), e.r(actR))
 }
 
-// normalCDF computes actR = Φ(x) and actP = exp(-x²/2), and leaves actX. The upper tail is exp(-z²/2)·t·p(t), t = 1/(1+0.24z), z = |x|; z²/2
-// is split in two, since exp turns its rounding error into a relative one.
+// normalCDF computes actR = Φ(x) and actP = exp(-x²/2), and leaves actX. The upper tail is exp(-z²/2)·t·p(t) with z = |x|,
+// t = 1/(1+0.24z); z²/2 is split in two, since exp turns its rounding error into a relative one.
 func (e *vecEmitter) normalCDF() {
 	e.konstBits("VANDPS", signBit-1, actX, actZ)
 	e.clamp(math.Inf(-1), 15, actZ) // beyond, the tail is 0

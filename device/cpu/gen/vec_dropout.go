@@ -6,8 +6,8 @@ import "fmt"
 // 64-bit lane, where VPMULUDQ wants it and whatever is in the upper half does no harm; so the even blocks are in one set
 // of registers and the odd ones in another.
 func (e *vecEmitter) dropoutMask() {
-	e.routine("dropoutMask", "sets mask[i] to 1 where philox.MaskWord of element i is at least threshold, else 0; its twin is dropoutMaskGo.\n"+
-		"keys are the round keys, pairs of ten rounds.", "mask, keys", "position, epoch, purpose, threshold uint32", "DI", "SI")
+	e.routine("dropoutMask", "sets mask[i] to 1 where philox.MaskWord of element i is at least threshold, else 0; its twin is\n"+
+		"dropoutMaskGo. keys are the keys of the ten rounds, in pairs.", "mask, keys", "position, epoch, purpose, threshold uint32", "DI", "SI")
 	if e.wide() {
 		e.dropoutMask512()
 	} else {

@@ -38,7 +38,8 @@ func (e *vecEmitter) relu() {
 		e.keep(notLess, e.zero(), 0, 0)
 		e.put(float32s, 0, "DI")
 	})
-	e.routine("reluGradFloat32", "is dx = dy where y is above zero, else 0; its twin is codec.reluGrad.", "dx, y, dy", "", "DI", "SI", "DX")
+	e.routine("reluGradFloat32", "is dx = dy where y is above zero, else 0; its twin is codec.reluGrad.",
+		"dx, y, dy", "", "DI", "SI", "DX")
 	e.setZero()
 	e.loop(e.lanes, func() {
 		e.get(float32s, "SI", 1)
@@ -144,7 +145,8 @@ func (e *vecEmitter) addScaled(d dtype) {
 }
 
 func (e *vecEmitter) applyMask(d dtype) {
-	e.routine("applyMask"+d.name, "is y = x*s where the mask is not zero, else 0; its twin is codec.applyMask.", "y, x, mask", "s float32", "DI", "SI", "DX")
+	e.routine("applyMask"+d.name, "is y = x*s where the mask is not zero, else 0; its twin is codec.applyMask.",
+		"y, x, mask", "s float32", "DI", "SI", "DX")
 	e.putConstants(d)
 	e.setZero()
 	e.op("VBROADCASTSS", e.arg("s"), e.r(1))

@@ -46,8 +46,8 @@ func (e *vecEmitter) columnSums() {
 }
 
 func (e *vecEmitter) columnSquares() {
-	e.routine("columnSquares", "is sums[j] += (x[i][j]-mean[j])² in float64; its twin is columnSquaresGo.", "sums, x, mean", "rows, stride int",
-		"DI", "SI", "R13")
+	e.routine("columnSquares", "is sums[j] += (x[i][j]-mean[j])² in float64; its twin is columnSquaresGo.",
+		"sums, x, mean", "rows, stride int", "DI", "SI", "R13")
 	const mean, d = sumVectors, 2 * sumVectors
 	e.float64Sums([]rowPointer{{"SI", "R9", 4}}, func(v int) {
 		e.read("VMOVUPD", memx(v*e.bytes, "R13", "R8", 8), e.r(mean+v))
@@ -60,7 +60,7 @@ func (e *vecEmitter) columnSquares() {
 }
 
 func (e *vecEmitter) columnProducts() {
-	e.routine("columnProducts", "is sums[j] += (x[i][j]-mean[j])·dy[i][j], the difference in float32, the rest in float64; its twin is columnProductsGo.",
+	e.routine("columnProducts", "is sums[j] += (x[i][j]-mean[j])·dy[i][j], the difference in float32, the rest in\nfloat64; its twin is columnProductsGo.",
 		"sums, x, dy, mean", "rows, stride int", "DI", "SI", "R11", "R13")
 	const mean, d, dy = sumVectors, 2 * sumVectors, 2*sumVectors + 1
 	e.float64Sums([]rowPointer{{"SI", "R9", 4}, {"R11", "R12", 4}}, func(v int) {
@@ -74,8 +74,8 @@ func (e *vecEmitter) columnProducts() {
 	})
 }
 
-// channelConstants loads the vectors of so many parameters, arrays of one element a channel: parameter p of vector v goes to register
-// p·vectors + v.
+// channelConstants loads the vectors of parameters that are arrays of one element a channel: vector v of parameter p goes to
+// register p·vectors + v.
 func (e *vecEmitter) channelConstants(vectors int, params ...string) {
 	for p, name := range params {
 		e.load(name, "AX")
@@ -89,8 +89,8 @@ func (e *vecEmitter) channelConstants(vectors int, params ...string) {
 func (e *vecEmitter) normVectors() int { return e.regs / 8 }
 
 func (e *vecEmitter) batchNorm() {
-	e.routine("batchNorm", "is y = (x-mean)·invStd·gamma + beta; its twin is batchNormGo.", "y, x, mean, invStd, gamma, beta", "rows, stride int",
-		"DI", "SI")
+	e.routine("batchNorm", "is y = (x-mean)·invStd·gamma + beta; its twin is batchNormGo.",
+		"y, x, mean, invStd, gamma, beta", "rows, stride int", "DI", "SI")
 	e.columns(e.lanes, e.normVectors(), func(vectors int) {
 		e.channelConstants(vectors, "mean", "invStd", "gamma", "beta")
 		e.rows([]rowPointer{{"SI", "R9", 4}, {"DI", "R12", 4}}, func() {

@@ -41,8 +41,8 @@ func (e *vecEmitter) windowAt(k int, row0, row1 string) string {
 
 // maxPool takes the maximum and its position in row-major order: a later value wins where it is greater or a NaN.
 func (e *vecEmitter) maxPool() {
-	e.routine("maxPool2x2", "is one row of y and, unless it is nil, of idx from two rows of x; its twin is ref.MaxPool2D.", "y, idx, x0, x1",
-		"windows int", "DI", "DX", "SI", "BX")
+	e.routine("maxPool2x2", "is one row of y and, unless it is nil, of idx from two rows of x; its twin is ref.MaxPool2D.",
+		"y, idx, x0, x1", "windows int", "DI", "DX", "SI", "BX")
 	const best, arg, x, nan, number = 0, 1, 2, 3, 4 // numbers 1, 2, 3 from the last one on
 	for k := 1; k < 4; k++ {
 		e.broadcast(uint32(k), number+k-1)
@@ -80,8 +80,8 @@ func (e *vecEmitter) maxPool() {
 // maxPoolGrad writes all four gradients of each window: dy at the maximum, zero elsewhere. The reference adds dy to zero,
 // which makes -0 to 0; so does this.
 func (e *vecEmitter) maxPoolGrad() {
-	e.routine("maxPoolGrad2x2", "is two rows of dx from one row of idx and dy; its twin is ref.MaxPool2DGrad.", "dx0, dx1, idx, dy",
-		"windows int", "DI", "SI", "DX", "BX")
+	e.routine("maxPoolGrad2x2", "is two rows of dx from one row of idx and dy; its twin is ref.MaxPool2DGrad.",
+		"dx0, dx1, idx, dy", "windows int", "DI", "SI", "DX", "BX")
 	const dy, arg, out, number = 0, 1, 2, 4
 	for k := range 4 {
 		e.broadcast(uint32(k), number+k)

@@ -10,7 +10,7 @@ func (e *vecEmitter) reductions() {
 
 // sumColumns keeps the sums of a block of columns in registers and goes down the rows: each sum is in row order.
 func (e *vecEmitter) sumColumns(d dtype) {
-	e.routine("sumColumns"+d.name, "is sum[j] += x[i][j] for n columns and the rows i in order, stride bytes apart; its twin is codec.sumColumns.",
+	e.routine("sumColumns"+d.name, "is sum[j] += x[i][j] for n columns and the rows i in order, stride bytes apart;\nits twin is codec.sumColumns.",
 		"sum, x", "rows, stride int", "DI", "SI")
 	e.columns(e.lanes, 4, func(vectors int) {
 		sum := func(v int) string { return memx(v*e.bytes, "DI", "R8", 4) }
@@ -73,8 +73,8 @@ func (e *vecEmitter) rows(pointers []rowPointer, body func()) {
 // gradStats sums in float64 lanes. A product of two float32 numbers is exact in float64, so a multiply-add rounds once
 // as the twin does; only the order of the sum differs.
 func (e *vecEmitter) gradStats(d dtype) {
-	e.routine("gradStats"+d.name, "adds the sum of (float32(x)*inv)² to the float64 at squares and sets the int32 at bad to 1 when an x is not finite;\n"+
-		"its twin is codec.gradStats.", "x, squares, bad", "inv float32", "SI", "DI", "DX")
+	e.routine("gradStats"+d.name, "adds the sum of (float32(x)*inv)² to the float64 at squares and sets the int32\n"+
+		"at bad to 1 when an x is not finite; its twin is codec.gradStats.", "x, squares, bad", "inv float32", "SI", "DI", "DX")
 	const low, high, inv, exponent, badBits = 4, 5, 6, 7, 8
 	for _, i := range []int{low, high, badBits} {
 		e.clear(i)

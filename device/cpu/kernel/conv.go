@@ -148,17 +148,26 @@ func (c *correlation) weights(packed unsafe.Pointer, b int) unsafe.Pointer {
 	return unsafe.Add(packed, c.kh*c.run*c.out.first(b)*4)
 }
 
-// row computes the channels of block b for one output row: x is the window of its first pixel, bias [padded channels].
-func (c *correlation) row(b int, x, w, bias, y unsafe.Pointer, yPix int) {
-	t := convTile{x: x, w: w, bias: unsafe.Add(bias, 4*c.out.first(b)), y: y, xPix: c.xPix, xJump: c.xLine - 4*c.run,
-		yPix: yPix, kh: c.kh, run: c.run, floor: c.floor}
+// row computes the channels of block b for one output row: x is the window of its first pixel, whose first row is row
+// first of an image of h rows; bias is [padded channels].
+func (c *correlation) row(b int, x, w, bias, y unsafe.Pointer, yPix, first, h int) {
 	nv := c.out.vectors(b)
+	kh, n := clipKernel(c.kh, first, h)
+	t := convTile{x: unsafe.Add(x, kh*c.xLine), w: unsafe.Add(w, 4*kh*c.run*nv*c.out.lanes), bias: unsafe.Add(bias, 4*c.out.first(b)),
+		y: y, xPix: c.xPix, xJump: c.xLine - 4*c.run, yPix: yPix, kh: n, run: c.run, floor: c.floor}
 	for i := range c.tiles.count {
 		t.m = c.tiles.of(i)
 		c.level.convTile(nv, c.bf16, &t)
 		t.x = unsafe.Add(t.x, t.m*t.xPix)
 		t.y = unsafe.Add(t.y, t.m*t.yPix)
 	}
+}
+
+// clipKernel gives the rows of a kernel of kh rows that meet an image of h rows when its row 0 lies on image row first; of
+// a kernel wholly outside, one row of padding.
+func clipKernel(kh, first, h int) (from, n int) {
+	from = min(max(-first, 0), kh-1)
+	return from, max(min(kh, h-first)-from, 1)
 }
 
 // convInput brings an image into the form that the products read: padded with zeros, in float32 or bfloat16.

@@ -271,3 +271,23 @@ func (l Level) convSumAcc(dst, src unsafe.Pointer, n, stride, count int) {
 
 // convPairs interleaves 16-bit elements; only AVX512BF16 wants it.
 func (l Level) convPairs(dst, lo, hi unsafe.Pointer, n int) { convPairsAVX512(dst, lo, hi, n) }
+
+// The sparse backward pass exists from AVX512 on.
+
+func (l Level) convStage(t *convStage, e rowType) {
+	switch e {
+	case rowF32:
+		convStageF32AVX512(t)
+	case rowF16:
+		convStageF16AVX512(t)
+	case rowBF16:
+		convStageBF16AVX512(t)
+	}
+}
+
+func (l Level) convTranspose(dst, src unsafe.Pointer, rows, cols, dstLine, line int) {
+	convTransposeAVX512(dst, src, rows, cols, dstLine, line)
+}
+
+func (l Level) convSparseW(t *convSparseW) { convSparseWAVX512(t) }
+func (l Level) convSparseX(t *convSparseX) { convSparseXAVX512(t) }

@@ -29,6 +29,7 @@ type ConvBackward struct {
 	tiles tiles // of run
 	dx    gradX
 
+	sparse  *sparseBackward // nil where it does not apply; then all of the above is unused but in
 	scratch layout
 }
 
@@ -47,6 +48,11 @@ func NewConvBackward(l Level, s ConvShape, o program.Conv2DBackward) (*ConvBackw
 		}
 	}
 	b := &ConvBackward{shape: s, op: o, level: l, dtype: rowTypeOf(s.DType), out: newBlocks(l, s.OC), kh: s.KH, run: s.KW * s.C}
+	if sparseApplies(l, s, o) {
+		b.in = newConvInput(l, s, false, &b.scratch)
+		b.sparse = newSparseBackward(l, s, o, &b.in, &b.scratch)
+		return b, nil
+	}
 	// Gradients of overlapping windows add up, in float32.
 	b.bf16 = l == AVX512BF16 && b.dtype == rowBF16 && o.Pool.Stride >= o.Pool.Size
 	b.in = newConvInput(l, s, b.bf16, &b.scratch)
@@ -66,18 +72,28 @@ func (b *ConvBackward) PackedBytes() int {
 	if !b.op.NeedX {
 		return 0
 	}
+	if b.sparse != nil {
+		return b.sparse.packedBytes() + cacheLine
+	}
 	return b.dx.corr.packedBytes() + cacheLine
 }
 
 // Pack lays out w [KH,KW,C,OC] for Image; once for every change of w.
 func (b *ConvBackward) Pack(packed, w unsafe.Pointer) {
-	if b.op.NeedX {
+	switch {
+	case !b.op.NeedX:
+	case b.sparse != nil:
+		b.sparse.pack(align(packed), w)
+	default:
 		packBackward(&b.dx.corr, b.shape, align(packed), w, b.dtype, b.out.padded)
 	}
 }
 
 // AccBytes is the size of one accumulator of dw and db.
 func (b *ConvBackward) AccBytes() int { return 4 * (b.kh*b.run + 1) * b.out.padded }
+
+// dbOff is where db begins in an accumulator.
+func (b *ConvBackward) dbOff() int { return 4 * b.kh * b.run * b.out.padded }
 
 // ScratchBytes is the size of a worker's scratch.
 func (b *ConvBackward) ScratchBytes() int { return b.scratch.total() }
@@ -86,9 +102,13 @@ func (b *ConvBackward) ScratchBytes() int { return b.scratch.total() }
 // idx when pooled, else [OH,OW,OC] with y when there was ReLU. packed and dx are nil when dx is not needed.
 func (b *ConvBackward) Image(x, packed, dy, idxOrY, dx, acc, scratch unsafe.Pointer) {
 	scratch = align(scratch)
+	if b.sparse != nil {
+		b.sparse.image(x, b.in.load(x, scratch), align(packed), dy, idxOrY, dx, acc, scratch)
+		return
+	}
 	d := b.grad.load(dy, idxOrY, scratch)
 	if b.op.Bias {
-		b.grad.sum(d, unsafe.Add(acc, 4*b.kh*b.run*b.out.padded))
+		b.grad.sum(d, unsafe.Add(acc, b.dbOff()))
 	}
 	b.gradW(b.in.load(x, scratch), d, acc, scratch)
 	if b.op.NeedX {
@@ -127,27 +147,37 @@ func (b *ConvBackward) gradW(x, d, acc, scratch unsafe.Pointer) {
 // Finish sums nacc accumulators, which lie one after the other, in order; dw [KH,KW,C,OC] gets the dtype, db [OC] is
 // float32, nil without a bias.
 func (b *ConvBackward) Finish(dw, db, acc unsafe.Pointer, nacc int) {
+	if b.sparse != nil {
+		b.sparse.finish(dw, acc, b.AccBytes(), nacc)
+	} else {
+		b.finishW(dw, acc, nacc)
+	}
+	if !b.op.Bias {
+		return
+	}
+	var buf [packChunk]float32
+	for o := 0; o < b.out.padded; o += packChunk {
+		n := min(packChunk, b.out.padded-o)
+		b.level.convSumAcc(unsafe.Pointer(&buf), unsafe.Add(acc, b.dbOff()+4*o), n, b.AccBytes(), nacc)
+		copy(unsafe.Slice(f32At(db, 4*o), min(n, b.shape.OC-o)), buf[:])
+	}
+}
+
+// finishW sums dw.
+func (b *ConvBackward) finishW(dw, acc unsafe.Pointer, nacc int) {
 	var buf [packChunk]float32
 	sum := unsafe.Pointer(&buf)
-	stride, rows := b.AccBytes(), b.kh*b.run
+	rows := b.kh * b.run
 	for i := range b.out.count() {
 		width := b.out.vectors(i) * b.out.lanes
 		most := packChunk / width
 		t := convRows{src: sum, c: b.out.channels(i), srcPix: 4 * width, dstPix: b.shape.OC * b.dtype.bytes()}
 		for r := 0; r < rows; r += most {
 			t.n = min(most, rows-r)
-			b.level.convSumAcc(sum, unsafe.Add(acc, 4*(rows*b.out.first(i)+r*width)), t.n*width, stride, nacc)
+			b.level.convSumAcc(sum, unsafe.Add(acc, 4*(rows*b.out.first(i)+r*width)), t.n*width, b.AccBytes(), nacc)
 			t.dst = unsafe.Add(dw, (r*b.shape.OC+b.out.first(i))*b.dtype.bytes())
 			b.level.convRows(&t, rowF32, b.dtype, false)
 		}
-	}
-	if !b.op.Bias {
-		return
-	}
-	for o := 0; o < b.out.padded; o += packChunk {
-		n := min(packChunk, b.out.padded-o)
-		b.level.convSumAcc(sum, unsafe.Add(acc, 4*(rows*b.out.padded+o)), n, stride, nacc)
-		copy(unsafe.Slice(f32At(db, 4*o), min(n, b.shape.OC-o)), buf[:])
 	}
 }
 
@@ -157,6 +187,7 @@ type gradX struct {
 	shape  ConvShape
 	dtype  rowType
 	mask   bool
+	rows   int // of the spread dy without its frame
 	start  int // bytes from gradient 0 to the window of dx's first pixel
 	direct bool
 	bias   int // scratch: zeros
@@ -169,6 +200,7 @@ func newGradX(l Level, s ConvShape, mask, bf16 bool, g *gradImage, sc *layout) g
 	cell := g.cell
 	d.corr = correlation{level: l, bf16: bf16, cols: s.W, tiles: newTiles(s.W, l.convMaxTile()), kh: s.KH,
 		run: s.KW * cell / 4, xPix: cell, xLine: g.cellLine, out: out, floor: reluFloor(false)}
+	d.rows = (g.oh-1)*s.Stride + 1
 	d.start = (s.Pad-s.KH+1)*g.cellLine + (s.Pad-s.KW+1)*cell
 	d.bias = sc.take(4 * out.padded)
 	d.direct = !mask && d.dtype == rowF32 && out.n == out.padded
@@ -192,11 +224,11 @@ func (d *gradX) image(g, packed, x, dx, scratch unsafe.Pointer) {
 		t := convRows{src: sums, dst: unsafe.Add(dx, off), mask: unsafe.Add(x, off), n: d.shape.W,
 			c: d.corr.out.channels(i), srcPix: d.sumPixel(), dstPix: pix, maskPix: pix}
 		for r := range d.shape.H {
-			from := unsafe.Add(g, r*d.corr.xLine)
+			from, first := unsafe.Add(g, r*d.corr.xLine), r+d.shape.Pad-d.shape.KH+1
 			if d.direct {
-				d.corr.row(i, from, w, bias, t.dst, pix)
+				d.corr.row(i, from, w, bias, t.dst, pix, first, d.rows)
 			} else {
-				d.corr.row(i, from, w, bias, sums, d.sumPixel())
+				d.corr.row(i, from, w, bias, sums, d.sumPixel(), first, d.rows)
 				d.corr.level.convRows(&t, rowF32, d.dtype, d.mask)
 			}
 			t.dst, t.mask = unsafe.Add(t.dst, line), unsafe.Add(t.mask, line)

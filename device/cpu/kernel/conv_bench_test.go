@@ -60,6 +60,7 @@ type operand struct {
 
 func newOperand(d program.DType, image int, f func() float64) operand {
 	o := operand{t: newTensor(d, benchBatch*image), size: image * d.Size()}
+	o.t.from -= d.Size() // to a cache line, as buffers of the device are
 	for i := range benchBatch * image {
 		v := 0.0
 		if f != nil {

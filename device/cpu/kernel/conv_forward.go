@@ -97,28 +97,32 @@ func (f *ConvForward) Image(x, packed, bias, y, idx, scratch unsafe.Pointer) {
 func (f *ConvForward) block(i int, x, w, bias, y, idx, rows unsafe.Pointer) {
 	ch := f.corr.out.first(i)
 	y = unsafe.Add(y, ch*f.dtype.bytes())
-	line := f.shape.Stride * f.corr.xLine
 	yLine := f.pw * f.shape.OC * f.dtype.bytes()
 	switch {
 	case f.pool.Size > 0:
 		f.pooled(i, x, w, bias, y, unsafe.Add(idx, ch), rows)
 	case f.direct:
 		for r := range f.oh {
-			f.corr.row(i, unsafe.Add(x, r*line), w, bias, unsafe.Add(y, r*yLine), 4*f.shape.OC)
+			f.row(i, r, x, w, bias, unsafe.Add(y, r*yLine), 4*f.shape.OC)
 		}
 	default:
 		t := convRows{src: rows, dst: y, n: f.pw, c: f.corr.out.channels(i), srcPix: f.sumPixel(), dstPix: f.shape.OC * f.dtype.bytes()}
 		for r := range f.oh {
-			f.corr.row(i, unsafe.Add(x, r*line), w, bias, rows, f.sumPixel())
+			f.row(i, r, x, w, bias, rows, f.sumPixel())
 			f.corr.level.convRows(&t, rowF32, f.dtype, false)
 			t.dst = unsafe.Add(t.dst, yLine)
 		}
 	}
 }
 
+// row computes row r of one block's sums; x is the prepared image.
+func (f *ConvForward) row(i, r int, x, w, bias, y unsafe.Pointer, yPix int) {
+	top := r * f.shape.Stride
+	f.corr.row(i, unsafe.Add(x, top*f.corr.xLine), w, bias, y, yPix, top-f.shape.Pad, f.shape.H)
+}
+
 // pooled computes one block of channels and pools it.
 func (f *ConvForward) pooled(i int, x, w, bias, y, idx, rows unsafe.Pointer) {
-	line := f.shape.Stride * f.corr.xLine
 	t := convPool{src: rows, y: y, idx: idx, pix: f.sumPixel(), row: f.rowBytes(), step: f.pool.Stride * f.sumPixel(),
 		n: f.pw, c: f.corr.out.channels(i), size: f.pool.Size, yPix: f.shape.OC * f.dtype.bytes(), idxPix: f.shape.OC,
 		floor: reluFloor(f.relu), dead: int32(f.pool.Size * f.pool.Size)}
@@ -130,12 +134,12 @@ func (f *ConvForward) pooled(i int, x, w, bias, y, idx, rows unsafe.Pointer) {
 		first := p * f.pool.Stride
 		if overlaps(f.pool) {
 			for ; done < first+f.pool.Size; done++ {
-				f.corr.row(i, unsafe.Add(x, done*line), w, bias, unsafe.Add(rows, done*f.rowBytes()), f.sumPixel())
+				f.row(i, done, x, w, bias, unsafe.Add(rows, done*f.rowBytes()), f.sumPixel())
 			}
 			t.src = unsafe.Add(rows, first*f.rowBytes())
 		} else {
 			for r := range f.pool.Size {
-				f.corr.row(i, unsafe.Add(x, (first+r)*line), w, bias, unsafe.Add(rows, r*f.rowBytes()), f.sumPixel())
+				f.row(i, first+r, x, w, bias, unsafe.Add(rows, r*f.rowBytes()), f.sumPixel())
 			}
 		}
 		f.corr.level.convPool(&t, f.dtype)

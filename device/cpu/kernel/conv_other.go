@@ -25,3 +25,12 @@ func (l Level) convSumAcc(dst, src unsafe.Pointer, n, stride, count int) {
 }
 
 func (l Level) convPairs(dst, lo, hi unsafe.Pointer, n int) { convPairsGo(dst, lo, hi, n) }
+
+func (l Level) convStage(t *convStage, e rowType) { convStageGo(t, e) }
+
+func (l Level) convTranspose(dst, src unsafe.Pointer, rows, cols, dstLine, line int) {
+	convTransposeGo(dst, src, rows, cols, dstLine, line)
+}
+
+func (l Level) convSparseW(t *convSparseW) { convSparseWGo(t) }
+func (l Level) convSparseX(t *convSparseX) { convSparseXGo(t) }

@@ -103,7 +103,8 @@ func (v *Vec) BatchNormGradX(dx, x, dy, mean, scale, meanDy, slope []float32) {
 	x, dy, scale, meanDy, slope = x[:len(dx)], dy[:len(dx)], scale[:C], meanDy[:C], slope[:C]
 	n, rows, stride := v.fast(dx, C)
 	if n > 0 {
-		v.norm.batchNormGradX(pointer(dx), pointer(x), pointer(dy), pointer(mean), pointer(scale), pointer(meanDy), pointer(slope), n, rows, stride)
+		v.norm.batchNormGradX(pointer(dx), pointer(x), pointer(dy),
+			pointer(mean), pointer(scale), pointer(meanDy), pointer(slope), n, rows, stride)
 	}
 	batchNormGradXGo(dx, x, dy, mean, scale, meanDy, slope, n)
 }

@@ -114,41 +114,44 @@ func applyMaskBFloat16AVX512(y, x, mask unsafe.Pointer, n int, s float32)
 //go:noescape
 func addScaledBFloat16AVX512(acc, x unsafe.Pointer, n int, s float32)
 
-// dropoutMaskAVX512 sets mask[i] to 1 where philox.MaskWord of element i is at least threshold, else 0; its twin is dropoutMaskGo.
-// keys are the round keys, pairs of ten rounds.
+// dropoutMaskAVX512 sets mask[i] to 1 where philox.MaskWord of element i is at least threshold, else 0; its twin is
+// dropoutMaskGo. keys are the keys of the ten rounds, in pairs.
 //
 //go:noescape
 func dropoutMaskAVX512(mask, keys unsafe.Pointer, n int, position, epoch, purpose, threshold uint32)
 
-// sumColumnsFloat32AVX512 is sum[j] += x[i][j] for n columns and the rows i in order, stride bytes apart; its twin is codec.sumColumns.
+// sumColumnsFloat32AVX512 is sum[j] += x[i][j] for n columns and the rows i in order, stride bytes apart;
+// its twin is codec.sumColumns.
 //
 //go:noescape
 func sumColumnsFloat32AVX512(sum, x unsafe.Pointer, n int, rows, stride int)
 
-// gradStatsFloat32AVX512 adds the sum of (float32(x)*inv)² to the float64 at squares and sets the int32 at bad to 1 when an x is not finite;
-// its twin is codec.gradStats.
+// gradStatsFloat32AVX512 adds the sum of (float32(x)*inv)² to the float64 at squares and sets the int32
+// at bad to 1 when an x is not finite; its twin is codec.gradStats.
 //
 //go:noescape
 func gradStatsFloat32AVX512(x, squares, bad unsafe.Pointer, n int, inv float32)
 
-// sumColumnsFloat16AVX512 is sum[j] += x[i][j] for n columns and the rows i in order, stride bytes apart; its twin is codec.sumColumns.
+// sumColumnsFloat16AVX512 is sum[j] += x[i][j] for n columns and the rows i in order, stride bytes apart;
+// its twin is codec.sumColumns.
 //
 //go:noescape
 func sumColumnsFloat16AVX512(sum, x unsafe.Pointer, n int, rows, stride int)
 
-// gradStatsFloat16AVX512 adds the sum of (float32(x)*inv)² to the float64 at squares and sets the int32 at bad to 1 when an x is not finite;
-// its twin is codec.gradStats.
+// gradStatsFloat16AVX512 adds the sum of (float32(x)*inv)² to the float64 at squares and sets the int32
+// at bad to 1 when an x is not finite; its twin is codec.gradStats.
 //
 //go:noescape
 func gradStatsFloat16AVX512(x, squares, bad unsafe.Pointer, n int, inv float32)
 
-// sumColumnsBFloat16AVX512 is sum[j] += x[i][j] for n columns and the rows i in order, stride bytes apart; its twin is codec.sumColumns.
+// sumColumnsBFloat16AVX512 is sum[j] += x[i][j] for n columns and the rows i in order, stride bytes apart;
+// its twin is codec.sumColumns.
 //
 //go:noescape
 func sumColumnsBFloat16AVX512(sum, x unsafe.Pointer, n int, rows, stride int)
 
-// gradStatsBFloat16AVX512 adds the sum of (float32(x)*inv)² to the float64 at squares and sets the int32 at bad to 1 when an x is not finite;
-// its twin is codec.gradStats.
+// gradStatsBFloat16AVX512 adds the sum of (float32(x)*inv)² to the float64 at squares and sets the int32
+// at bad to 1 when an x is not finite; its twin is codec.gradStats.
 //
 //go:noescape
 func gradStatsBFloat16AVX512(x, squares, bad unsafe.Pointer, n int, inv float32)
@@ -163,7 +166,8 @@ func columnSumsAVX512(sums, x unsafe.Pointer, n int, rows, stride int)
 //go:noescape
 func columnSquaresAVX512(sums, x, mean unsafe.Pointer, n int, rows, stride int)
 
-// columnProductsAVX512 is sums[j] += (x[i][j]-mean[j])·dy[i][j], the difference in float32, the rest in float64; its twin is columnProductsGo.
+// columnProductsAVX512 is sums[j] += (x[i][j]-mean[j])·dy[i][j], the difference in float32, the rest in
+// float64; its twin is columnProductsGo.
 //
 //go:noescape
 func columnProductsAVX512(sums, x, dy, mean unsafe.Pointer, n int, rows, stride int)
@@ -393,41 +397,44 @@ func applyMaskBFloat16AVX2(y, x, mask unsafe.Pointer, n int, s float32)
 //go:noescape
 func addScaledBFloat16AVX2(acc, x unsafe.Pointer, n int, s float32)
 
-// dropoutMaskAVX2 sets mask[i] to 1 where philox.MaskWord of element i is at least threshold, else 0; its twin is dropoutMaskGo.
-// keys are the round keys, pairs of ten rounds.
+// dropoutMaskAVX2 sets mask[i] to 1 where philox.MaskWord of element i is at least threshold, else 0; its twin is
+// dropoutMaskGo. keys are the keys of the ten rounds, in pairs.
 //
 //go:noescape
 func dropoutMaskAVX2(mask, keys unsafe.Pointer, n int, position, epoch, purpose, threshold uint32)
 
-// sumColumnsFloat32AVX2 is sum[j] += x[i][j] for n columns and the rows i in order, stride bytes apart; its twin is codec.sumColumns.
+// sumColumnsFloat32AVX2 is sum[j] += x[i][j] for n columns and the rows i in order, stride bytes apart;
+// its twin is codec.sumColumns.
 //
 //go:noescape
 func sumColumnsFloat32AVX2(sum, x unsafe.Pointer, n int, rows, stride int)
 
-// gradStatsFloat32AVX2 adds the sum of (float32(x)*inv)² to the float64 at squares and sets the int32 at bad to 1 when an x is not finite;
-// its twin is codec.gradStats.
+// gradStatsFloat32AVX2 adds the sum of (float32(x)*inv)² to the float64 at squares and sets the int32
+// at bad to 1 when an x is not finite; its twin is codec.gradStats.
 //
 //go:noescape
 func gradStatsFloat32AVX2(x, squares, bad unsafe.Pointer, n int, inv float32)
 
-// sumColumnsFloat16AVX2 is sum[j] += x[i][j] for n columns and the rows i in order, stride bytes apart; its twin is codec.sumColumns.
+// sumColumnsFloat16AVX2 is sum[j] += x[i][j] for n columns and the rows i in order, stride bytes apart;
+// its twin is codec.sumColumns.
 //
 //go:noescape
 func sumColumnsFloat16AVX2(sum, x unsafe.Pointer, n int, rows, stride int)
 
-// gradStatsFloat16AVX2 adds the sum of (float32(x)*inv)² to the float64 at squares and sets the int32 at bad to 1 when an x is not finite;
-// its twin is codec.gradStats.
+// gradStatsFloat16AVX2 adds the sum of (float32(x)*inv)² to the float64 at squares and sets the int32
+// at bad to 1 when an x is not finite; its twin is codec.gradStats.
 //
 //go:noescape
 func gradStatsFloat16AVX2(x, squares, bad unsafe.Pointer, n int, inv float32)
 
-// sumColumnsBFloat16AVX2 is sum[j] += x[i][j] for n columns and the rows i in order, stride bytes apart; its twin is codec.sumColumns.
+// sumColumnsBFloat16AVX2 is sum[j] += x[i][j] for n columns and the rows i in order, stride bytes apart;
+// its twin is codec.sumColumns.
 //
 //go:noescape
 func sumColumnsBFloat16AVX2(sum, x unsafe.Pointer, n int, rows, stride int)
 
-// gradStatsBFloat16AVX2 adds the sum of (float32(x)*inv)² to the float64 at squares and sets the int32 at bad to 1 when an x is not finite;
-// its twin is codec.gradStats.
+// gradStatsBFloat16AVX2 adds the sum of (float32(x)*inv)² to the float64 at squares and sets the int32
+// at bad to 1 when an x is not finite; its twin is codec.gradStats.
 //
 //go:noescape
 func gradStatsBFloat16AVX2(x, squares, bad unsafe.Pointer, n int, inv float32)
@@ -442,7 +449,8 @@ func columnSumsAVX2(sums, x unsafe.Pointer, n int, rows, stride int)
 //go:noescape
 func columnSquaresAVX2(sums, x, mean unsafe.Pointer, n int, rows, stride int)
 
-// columnProductsAVX2 is sums[j] += (x[i][j]-mean[j])·dy[i][j], the difference in float32, the rest in float64; its twin is columnProductsGo.
+// columnProductsAVX2 is sums[j] += (x[i][j]-mean[j])·dy[i][j], the difference in float32, the rest in
+// float64; its twin is columnProductsGo.
 //
 //go:noescape
 func columnProductsAVX2(sums, x, dy, mean unsafe.Pointer, n int, rows, stride int)
