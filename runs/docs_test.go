@@ -88,7 +88,7 @@ func TestDocsExamples(t *testing.T) {
 		"The best epoch":              "epoch 2: 0.99\n",
 		"Which steps were skipped":    "61 conv2/weight scale 65536 -> 32768\n",
 		"The path of the loss scale":  "61\tbackoff\t32768\n200\tgrowth\t65536\n",
-		"Memory":                      "mem_planned_bytes 28\nparameters_bytes 1\nhalf_copies_bytes 2\ngradients_bytes 3\noptimizer_state_bytes 4\nactivations_bytes 5\nworkspace_bytes 6\nresident_data_bytes 7\nmetrics_bytes 0\nmem_peak_bytes 28\n",
+		"Memory":                      "mem_planned_bytes 28\nparameters_bytes 1\nhalf_copies_bytes 2\ngradients_bytes 3\noptimizer_state_bytes 4\nactivations_bytes 5\nworkspace_bytes 6\nresident_data_bytes 7\nmem_peak_bytes 28\n",
 		"Throughput":                  "1\t20000\n2\t21000\n",
 		"Losses that were not finite": "step 100 nan\n",
 		"Several runs side by side":   "%s\tfloat16\t512\t0.98\t20500\n",

@@ -65,7 +65,6 @@ type Memory struct {
 	ActivationsBytes    int64  `json:"activations_bytes"`
 	WorkspaceBytes      int64  `json:"workspace_bytes"`
 	ResidentDataBytes   int64  `json:"resident_data_bytes"`
-	MetricsBytes        int64  `json:"metrics_bytes"`
 	MemPeakBytes        *int64 `json:"mem_peak_bytes"`
 	MemAllocatedBytes   *int64 `json:"mem_allocated_bytes"`
 	MemReservedBytes    *int64 `json:"mem_reserved_bytes"`

@@ -20,7 +20,7 @@ func buildActivation(b *builder, i *program.Instr, o program.Activation) (func()
 	if o.Kind == ref.ReLU {
 		return b.byType(i.In[0], reluOf[float32](b, i), reluOf[uint16](b, i)), nil
 	}
-	return b.elementwise(i.Out[0], i.In, func(y []float32, in [][]float32) { ref.Activate(o.Kind, y, in[0]) }), nil
+	return b.elementwise(i.Out[0], i.In, func(y []float32, in [][]float32) { b.vec.Activate(o.Kind, y, in[0]) }), nil
 }
 
 func reluOf[T kernel.Elem](b *builder, i *program.Instr) func(*kernel.Ops[T]) func() {
@@ -34,7 +34,7 @@ func buildActivationGrad(b *builder, i *program.Instr, o program.ActivationGrad)
 	if o.Kind == ref.ReLU {
 		return b.byType(i.In[0], reluGradOf[float32](b, i), reluGradOf[uint16](b, i)), nil
 	}
-	return b.elementwise(i.Out[0], i.In, func(dx []float32, in [][]float32) { ref.ActivateGrad(o.Kind, dx, in[0], in[1]) }), nil
+	return b.elementwise(i.Out[0], i.In, func(dx []float32, in [][]float32) { b.vec.ActivateGrad(o.Kind, dx, in[0], in[1]) }), nil
 }
 
 func reluGradOf[T kernel.Elem](b *builder, i *program.Instr) func(*kernel.Ops[T]) func() {

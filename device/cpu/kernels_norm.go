@@ -53,15 +53,11 @@ func (b *builder) partials(i *program.Instr, rows, width int) (partials, total [
 	return w[:n], w[n : n+width]
 }
 
-// eachRow calls f with the rows of a block as float32, as many at a time as fit a chunk.
-func eachRow(w view, buf []float32, c, from, to int, f func(row int, x []float32)) {
+// blocksOf calls f with the element ranges of rows from to to-1, as many whole rows at a time as fit a chunk.
+func (b *builder) blocksOf(c, from, to int, f func(lo, hi int)) {
 	per := chunk / c
 	for r := from; r < to; r += per {
-		end := min(r+per, to)
-		x := w.load(r*c, end*c, buf)
-		for k := r; k < end; k++ {
-			f(k, x[(k-r)*c:][:c])
-		}
+		f(r*c, min(r+per, to)*c)
 	}
 }
 
@@ -76,20 +72,11 @@ func buildBatchStats(b *builder, i *program.Instr, _ program.BatchStats) (func()
 	}
 	partials, total := b.partials(i, rows, c)
 	sum := b.columnSums(rows, c, partials, total, func(worker, from, to int, sums []float64) {
-		eachRow(x, b.scratch[worker].buf[0], c, from, to, func(_ int, row []float32) {
-			for k, v := range row {
-				sums[k] += float64(v)
-			}
-		})
+		b.blocksOf(c, from, to, func(lo, hi int) { b.vec.ColumnSums(sums, x.load(lo, hi, b.scratch[worker].buf[0])) })
 	})
 	means := make([]float64, c)
 	squares := b.columnSums(rows, c, partials, total, func(worker, from, to int, sums []float64) {
-		eachRow(x, b.scratch[worker].buf[0], c, from, to, func(_ int, row []float32) {
-			for k, v := range row {
-				d := float64(v) - means[k]
-				sums[k] += float64(d * d)
-			}
-		})
+		b.blocksOf(c, from, to, func(lo, hi int) { b.vec.ColumnSquares(sums, x.load(lo, hi, b.scratch[worker].buf[0]), means) })
 	})
 	return func() {
 		sum()
@@ -111,22 +98,26 @@ func buildBatchNorm(b *builder, i *program.Instr, o program.BatchNorm) (func(), 
 	}
 	x, y := b.view(i.In[0]), b.view(i.Out[0])
 	gamma, beta, mean, variance := b.f32(i.In[1]), b.f32(i.In[2]), b.f32(i.In[3]), b.f32(i.In[4])
-	return b.blocks(rows, c, func(worker, from, to int) {
+	inverse := make([]float32, c)
+	run := b.rowwise(rows, c, func(worker, from, to int) {
 		s := b.scratch[worker]
-		dst := y.target(from, to, s.buf[1])
-		ref.BatchNorm(dst, x.load(from, to, s.buf[0]), gamma, beta, mean, variance, o.Eps)
-		y.store(dst, from)
-	}), nil
+		b.blocksOf(c, from, to, func(lo, hi int) {
+			dst := y.target(lo, hi, s.buf[1])
+			b.vec.BatchNorm(dst, x.load(lo, hi, s.buf[0]), mean, inverse, gamma, beta)
+			y.store(dst, lo)
+		})
+	})
+	return func() {
+		inverseStd(inverse, variance, o.Eps)
+		run()
+	}, nil
 }
 
-// blocks is each over whole rows: f gets element ranges of as many rows as fit a chunk.
-func (b *builder) blocks(rows, c int, f func(worker, from, to int)) func() {
-	per := chunk / c
-	return b.rowwise(rows, c, func(worker, from, to int) {
-		for r := from; r < to; r += per {
-			f(worker, r*c, min(r+per, to)*c)
-		}
-	})
+// inverseStd is 1/sqrt(variance+eps) of each channel, in float64, rounded once.
+func inverseStd(inverse, variance []float32, eps float32) {
+	for k, v := range variance {
+		inverse[k] = float32(1 / math.Sqrt(float64(v)+float64(eps)))
+	}
 }
 
 func buildBatchNormGradGamma(b *builder, i *program.Instr, o program.BatchNormGradGamma) (func(), error) {
@@ -139,16 +130,11 @@ func buildBatchNormGradGamma(b *builder, i *program.Instr, o program.BatchNormGr
 		return func() { ref.BatchNormGradGamma(dgamma, x.f32, mean, variance, dy.f32, o.Eps, 0, c) }, nil
 	}
 	partials, total := b.partials(i, rows, c)
-	per := chunk / c
 	run := b.columnSums(rows, c, partials, total, func(worker, from, to int, sums []float64) {
 		s := b.scratch[worker]
-		for r := from; r < to; r += per {
-			end := min(r+per, to)
-			xs, ds := x.load(r*c, end*c, s.buf[0]), dy.load(r*c, end*c, s.buf[1])
-			for k, v := range xs {
-				sums[k%c] += float64(float64(ds[k]) * (float64(v) - float64(mean[k%c])))
-			}
-		}
+		b.blocksOf(c, from, to, func(lo, hi int) {
+			b.vec.ColumnProducts(sums, x.load(lo, hi, s.buf[0]), dy.load(lo, hi, s.buf[1]), mean)
+		})
 	})
 	return func() {
 		run()
@@ -165,12 +151,29 @@ func buildBatchNormGradX(b *builder, i *program.Instr, o program.BatchNormGradX)
 	}
 	x, dy, dx := b.view(i.In[0]), b.view(i.In[4]), b.view(i.Out[0])
 	gamma, mean, variance, dgamma, dbeta := b.f32(i.In[1]), b.f32(i.In[2]), b.f32(i.In[3]), b.f32(i.In[5]), b.f32(i.In[6])
-	return b.blocks(rows, c, func(worker, from, to int) {
+	if b.exact(i) {
+		return b.rowwise(rows, c, func(_, from, to int) {
+			ref.BatchNormGradX(dx.f32[from*c:to*c], x.f32[from*c:to*c], gamma, mean, variance, dy.f32[from*c:to*c], dgamma, dbeta, o.Eps, rows)
+		}), nil
+	}
+	scale, meanDy, slope := make([]float32, c), make([]float32, c), make([]float32, c)
+	run := b.rowwise(rows, c, func(worker, from, to int) {
 		s := b.scratch[worker]
-		dst := dx.target(from, to, s.buf[2])
-		ref.BatchNormGradX(dst, x.load(from, to, s.buf[0]), gamma, mean, variance, dy.load(from, to, s.buf[1]), dgamma, dbeta, o.Eps, rows)
-		dx.store(dst, from)
-	}), nil
+		b.blocksOf(c, from, to, func(lo, hi int) {
+			dst := dx.target(lo, hi, s.buf[2])
+			b.vec.BatchNormGradX(dst, x.load(lo, hi, s.buf[0]), dy.load(lo, hi, s.buf[1]), mean, scale, meanDy, slope)
+			dx.store(dst, lo)
+		})
+	})
+	return func() {
+		inverseStd(slope, variance, o.Eps)
+		for k, inverse := range slope {
+			scale[k] = gamma[k] * inverse
+			meanDy[k] = dbeta[k] / float32(rows)
+			slope[k] = inverse * dgamma[k] / float32(rows)
+		}
+		run()
+	}, nil
 }
 
 func buildBiasGrad(b *builder, i *program.Instr, _ program.BiasGrad) (func(), error) {
@@ -184,11 +187,7 @@ func buildBiasGrad(b *builder, i *program.Instr, _ program.BiasGrad) (func(), er
 	}
 	partials, total := b.partials(i, rows, c)
 	run := b.columnSums(rows, c, partials, total, func(worker, from, to int, sums []float64) {
-		eachRow(dy, b.scratch[worker].buf[0], c, from, to, func(_ int, row []float32) {
-			for k, v := range row {
-				sums[k] += float64(v)
-			}
-		})
+		b.blocksOf(c, from, to, func(lo, hi int) { b.vec.ColumnSums(sums, dy.load(lo, hi, b.scratch[worker].buf[0])) })
 	})
 	return func() {
 		run()

@@ -46,7 +46,7 @@ func buildMaxPool2D(b *builder, i *program.Instr, o program.MaxPool2D) (func(), 
 		if idx != nil {
 			at = idx[n*elems : (n+1)*elems]
 		}
-		ref.MaxPool2D(o.Pool, y, at, x, s[1], s[2], s[3], 0, 1)
+		b.vec.MaxPool2D(o.Pool, y, at, x, s[1], s[2], s[3])
 	}), nil
 }
 
@@ -54,7 +54,7 @@ func buildMaxPool2DGrad(b *builder, i *program.Instr, o program.MaxPool2DGrad) (
 	s, idx := i.Out[0].Shape, b.u8(i.In[0])
 	elems := i.In[1].Elems() / s[0]
 	return b.pooled(i, i.In[1], i.Out[0], func(n int, dx, dy []float32) {
-		ref.MaxPool2DGrad(o.Pool, dx, idx[n*elems:(n+1)*elems], dy, s[1], s[2], s[3], 0, 1)
+		b.vec.MaxPool2DGrad(o.Pool, dx, idx[n*elems:(n+1)*elems], dy, s[1], s[2], s[3])
 	}), nil
 }
 

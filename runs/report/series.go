@@ -207,6 +207,5 @@ func memory(r *runs.Record) (parts []category, m runs.Memory, ok bool) {
 		{"activations", m.ActivationsBytes},
 		{"workspace", m.WorkspaceBytes},
 		{"resident data", m.ResidentDataBytes},
-		{"metrics", m.MetricsBytes},
 	}, m, ok
 }

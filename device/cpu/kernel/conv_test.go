@@ -1,384 +1,74 @@
 package kernel
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
 	"unsafe"
 
-	"halfstep/half"
 	"halfstep/model/op/ref"
 	"halfstep/program"
 )
 
-// tensor is an array of some dtype for the kernels, between guard bytes, and the same values in float64 for package ref.
-// Guards are NaNs of every dtype, so that a value read from them shows in the results.
-type tensor struct {
-	dtype program.DType
-	ref   []float64
-	buf   []byte
-	from  int
-}
-
-const nanByte = 0xff
-
-// newTensor makes n elements, filled with NaN, misaligned by one element.
-func newTensor(d program.DType, n int) *tensor {
-	size := d.Size()
-	t := &tensor{dtype: d, ref: make([]float64, n), buf: make([]byte, 2*cacheLine+(n+1)*size)}
-	for i := range t.buf {
-		t.buf[i] = nanByte
-	}
-	t.from = int(-uintptr(unsafe.Pointer(&t.buf[0]))&(cacheLine-1)) + size
-	return t
-}
-
-func (t *tensor) ptr() unsafe.Pointer { return unsafe.Pointer(&t.buf[t.from]) }
-
-// set writes an element, which the dtype must represent exactly or that is rounded.
-func (t *tensor) set(i int, v float64) {
-	switch t.dtype {
-	case program.Float16:
-		*u16At(t.ptr(), 2*i) = half.ToFloat16(float32(v))
-	case program.BFloat16:
-		*u16At(t.ptr(), 2*i) = half.ToBFloat16(float32(v))
-	case program.Uint8:
-		t.buf[t.from+i] = uint8(v)
-	default:
-		*f32At(t.ptr(), 4*i) = float32(v)
-	}
-	t.ref[i] = t.get(i)
-}
-
-func (t *tensor) get(i int) float64 {
-	if t.dtype == program.Uint8 {
-		return float64(t.buf[t.from+i])
-	}
-	return float64(loadElem(rowTypeOf(t.dtype), t.ptr(), i))
-}
-
-func (t *tensor) fill(f func() float64) *tensor {
-	for i := range t.ref {
-		t.set(i, f())
-	}
-	return t
-}
-
-// checkGuards fails when a byte outside the elements has changed.
-func (t *tensor) checkGuards(tb testing.TB, what string) {
-	tb.Helper()
-	end := t.from + len(t.ref)*t.dtype.Size()
-	for i, b := range t.buf {
-		if (i < t.from || i >= end) && b != nanByte {
-			tb.Fatalf("%s: wrote %d bytes off an array of %d bytes", what, i-t.from, end-t.from)
-		}
-	}
-}
-
-// dirty is scratch full of NaNs behind a guard.
-func dirty(bytes int) *tensor {
-	t := newTensor(program.Uint8, bytes)
-	for i := range t.ref {
-		t.buf[t.from+i] = nanByte
-	}
-	return t
-}
-
-// roundTo rounds to a dtype, as the unfused chain does when it stores.
-func roundTo(d program.DType, v float64) float64 {
-	return float64(roundElem(rowTypeOf(d), float32(v)))
-}
-
-// convCase is one shape with what is fused into it.
-type convCase struct {
-	ConvShape
-	bias, relu   bool
-	pool         ref.Pool
-	needX, maskX bool
-}
-
-func (c convCase) String() string {
-	return fmt.Sprintf("%s/%dx%dx%d-%d/k%dx%d/s%d/p%d/pool%d.%d/bias=%t,relu=%t,needX=%t,maskX=%t", c.DType, c.H, c.W, c.C, c.OC, c.KH, c.KW,
-		c.Stride, c.Pad, c.pool.Size, c.pool.Stride, c.bias, c.relu, c.needX, c.maskX)
-}
-
-// randomCase draws a shape.
-func randomCase(r *rand.Rand, d program.DType) convCase {
-	for {
-		k := [...]int{1, 3, 3, 3, 5}[r.IntN(5)]
-		c := convCase{ConvShape: ConvShape{Conv: ref.Conv{KH: k, KW: k, Stride: 1 + r.IntN(2), Pad: r.IntN(3)},
-			H: 3 + r.IntN(27), W: 3 + r.IntN(27), C: 1 + r.IntN(70), OC: 1 + r.IntN(70), DType: d},
-			bias: r.IntN(2) == 0, relu: r.IntN(2) == 0, needX: r.IntN(4) > 0, maskX: r.IntN(2) == 0}
-		if r.IntN(3) == 0 {
-			c.C, c.OC = 16*(1+r.IntN(4)), 16*(1+r.IntN(4))
-		}
-		if r.IntN(4) == 0 {
-			c.C = 1
-		}
-		if r.IntN(8) == 0 {
-			c.KW = 1 + r.IntN(4)
-		}
-		c.pool = [...]ref.Pool{{}, {Size: 2, Stride: 2}, {Size: 2, Stride: 2}, {Size: 3, Stride: 3}, {Size: 3, Stride: 2}, {Size: 2, Stride: 3}}[r.IntN(6)]
-		c.maskX = c.maskX && c.needX
-		if c.check() != nil {
-			continue
-		}
-		oh, ow := c.Out(c.H, c.W)
-		if c.pool.Size == 0 || checkPool(c.pool, oh, ow) == nil {
-			return c
-		}
-	}
-}
-
-// convCases are the shapes of the reference networks and a number of random ones.
-func convCases(seed uint64, n int, d program.DType) []convCase {
-	r := rand.New(rand.NewPCG(seed, uint64(d)))
-	k3 := ref.Conv{KH: 3, KW: 3, Stride: 1}
-	cases := []convCase{
-		{ConvShape: ConvShape{Conv: k3, H: 28, W: 28, C: 1, OC: 32, DType: d}, bias: true, relu: true},
-		{ConvShape: ConvShape{Conv: k3, H: 26, W: 26, C: 32, OC: 64, DType: d}, bias: true, relu: true,
-			pool: ref.Pool{Size: 2, Stride: 2}, needX: true, maskX: true},
-	}
-	for range n {
-		cases = append(cases, randomCase(r, d))
-	}
-	return cases
-}
-
-// forwardRef is the unfused chain in float64, rounding where the chain stores: sums, then ReLU and the pool.
-func (c convCase) forwardRef(x, w, b []float64) (y []float64, idx []uint8, sums []float64) {
-	oh, ow := c.Out(c.H, c.W)
-	sums = make([]float64, oh*ow*c.OC)
-	if !c.bias {
-		b = nil
-	}
-	ref.Conv2D(c.Conv, sums, x, w, b, c.H, c.W, c.C, c.OC, 0, oh)
-	y = make([]float64, len(sums))
-	for i, s := range sums {
-		y[i] = roundTo(c.DType, s)
-		if c.relu {
-			y[i] = max(y[i], 0)
-		}
-	}
-	if c.pool.Size == 0 {
-		return y, nil, sums
-	}
-	ph, pw := c.pool.Out(oh, ow)
-	p := make([]float64, ph*pw*c.OC)
-	idx = make([]uint8, len(p))
-	ref.MaxPool2D(c.pool, p, idx, y, oh, ow, c.OC, 0, 1)
-	for i, v := range p {
-		if c.relu && !(v > 0) {
-			idx[i] = uint8(c.pool.Size * c.pool.Size)
-		}
-	}
-	return p, idx, sums
-}
-
-// convOutputs runs the forward kernel once.
-func (c convCase) forward(t *testing.T, l Level, x, w, b *tensor) (y, idx *tensor) {
-	f, err := NewConvForward(l, c.ConvShape, c.bias, c.relu, c.pool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	oh, ow := c.Out(c.H, c.W)
-	if c.pool.Size > 0 {
-		oh, ow = c.pool.Out(oh, ow)
-	}
-	y = newTensor(c.DType, oh*ow*c.OC)
-	packed, scratch := dirty(f.PackedBytes()), dirty(f.ScratchBytes())
-	f.Pack(packed.ptr(), w.ptr())
-	var bp, ip unsafe.Pointer
-	if c.bias {
-		bp = b.ptr()
-	}
-	if c.pool.Size > 0 {
-		idx = newTensor(program.Uint8, oh*ow*c.OC)
-		ip = idx.ptr()
-	}
-	f.Image(x.ptr(), packed.ptr(), bp, y.ptr(), ip, scratch.ptr())
-	for _, g := range []*tensor{packed, scratch, y} {
-		g.checkGuards(t, c.String())
-	}
-	if idx != nil {
-		idx.checkGuards(t, c.String())
-	}
-	return y, idx
-}
+var floatTypes = []program.DType{program.Float32, program.Float16, program.BFloat16}
 
 // Small integers make every sum exact, so that all levels agree with the chain bit for bit, ties and rounding included.
 func TestConvForwardExact(t *testing.T) {
-	for _, l := range Levels() {
-		for _, d := range []program.DType{program.Float32, program.Float16, program.BFloat16} {
-			t.Run(fmt.Sprintf("%s/%s", l, d), func(t *testing.T) {
-				for i, c := range convCases(1, 60, d) {
-					r := rand.New(rand.NewPCG(2, uint64(i)))
-					ints := func() float64 { return float64(r.IntN(9) - 4) }
-					x, w := newTensor(d, c.H*c.W*c.C).fill(ints), newTensor(d, c.KH*c.KW*c.C*c.OC).fill(ints)
-					b := newTensor(program.Float32, c.OC).fill(func() float64 { return float64(r.IntN(4001) - 2000) })
+	for _, d := range floatTypes {
+		t.Run(d.String(), func(t *testing.T) {
+			for i, c := range convCases(1, 50, d) {
+				r := rand.New(rand.NewPCG(2, uint64(i)))
+				x, w := newTensor(d, c.H*c.W*c.C).fill(ints(r)), newTensor(d, c.KH*c.KW*c.C*c.OC).fill(ints(r))
+				b := newTensor(program.Float32, c.OC).fill(func() float64 { return float64(r.IntN(4001) - 2000) })
+				want, wantIdx, _ := c.forwardRef(x.ref, w.ref, b.ref)
+				for _, l := range Levels() {
+					what := fmt.Sprintf("%s: %v", l, c)
 					y, idx := c.forward(t, l, x, w, b)
-					want, wantIdx, _ := c.forwardRef(x.ref, w.ref, b.ref)
-					for j, v := range want {
-						if got := y.get(j); got != v {
-							t.Fatalf("%v: y[%d] = %v, want %v", c, j, got, v)
-						}
-						if wantIdx != nil && uint8(idx.get(j)) != wantIdx[j] {
-							t.Fatalf("%v: idx[%d] = %v, want %d", c, j, idx.get(j), wantIdx[j])
+					equal(t, what+": y", y, want)
+					for j, v := range wantIdx {
+						if uint8(idx.get(j)) != v {
+							t.Fatalf("%s: idx[%d] = %v, want %d", what, j, idx.get(j), v)
 						}
 					}
 				}
-			})
-		}
-	}
-}
-
-// backwardRef is the unfused chain in float64.
-func (c convCase) backwardRef(x, w, dy []float64, idx []uint8, y []float64) (dw, db, dx []float64) {
-	oh, ow := c.Out(c.H, c.W)
-	d := make([]float64, oh*ow*c.OC)
-	if c.pool.Size > 0 {
-		live := append([]float64(nil), dy...)
-		at := append([]uint8(nil), idx...)
-		for i, q := range idx {
-			if int(q) == c.pool.Size*c.pool.Size {
-				live[i], at[i] = 0, 0
 			}
-		}
-		ref.MaxPool2DGrad(c.pool, d, at, live, oh, ow, c.OC, 0, 1)
-	} else {
-		for i, v := range dy {
-			if !c.relu || y[i] > 0 {
-				d[i] = v
-			}
-		}
+		})
 	}
-	dw, db, dx = make([]float64, c.KH*c.KW*c.C*c.OC), make([]float64, c.OC), make([]float64, c.H*c.W*c.C)
-	ref.Conv2DGradW(c.Conv, dw, x, d, 1, c.H, c.W, c.C, c.OC, 0, c.KH*c.KW*c.C)
-	for i, v := range d {
-		db[i%c.OC] += v
-	}
-	ref.Conv2DGradX(c.Conv, dx, w, d, c.H, c.W, c.C, c.OC, 0, c.H)
-	for i, v := range x {
-		if c.maskX && !(v > 0) {
-			dx[i] = 0
-		}
-	}
-	return dw, db, dx
 }
 
-// convGrads are the results of the backward kernel over some images.
-type convGrads struct{ dw, db *tensor }
-
-func (c convCase) plan(t *testing.T, l Level) *ConvBackward {
-	b, err := NewConvBackward(l, c.ConvShape, program.Conv2DBackward{Conv: c.Conv, Pool: c.pool, ReLU: c.relu, Bias: c.bias, NeedX: c.needX, MaskX: c.maskX})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+// ints draws small integers.
+func ints(r *rand.Rand) func() float64 {
+	return func() float64 { return float64(r.IntN(9) - 4) }
 }
 
-// backwardInputs are one image's operands.
-type backwardInputs struct{ x, dy, idxOrY *tensor }
-
-func (c convCase) backwardInputs(r *rand.Rand, val func() float64) backwardInputs {
-	oh, ow := c.Out(c.H, c.W)
-	if c.pool.Size > 0 {
-		oh, ow = c.pool.Out(oh, ow)
-	}
-	in := backwardInputs{x: newTensor(c.DType, c.H*c.W*c.C).fill(val), dy: newTensor(c.DType, oh*ow*c.OC).fill(val)}
-	switch dead := 0; {
-	case c.pool.Size > 0:
-		if c.relu {
-			dead = 1
-		}
-		in.idxOrY = newTensor(program.Uint8, oh*ow*c.OC).fill(func() float64 { return float64(r.IntN(c.pool.Size*c.pool.Size + dead)) })
-	case c.relu:
-		in.idxOrY = newTensor(c.DType, oh*ow*c.OC).fill(func() float64 { return max(val(), 0) })
-	}
-	return in
-}
-
-// backward runs images through accumulators of two each and returns dw, db and each image's dx.
-func (c convCase) backward(t *testing.T, l Level, w *tensor, images []backwardInputs) (g convGrads, dx []*tensor) {
-	b := c.plan(t, l)
-	packed, scratch := dirty(b.PackedBytes()), dirty(b.ScratchBytes())
-	if b.PackedBytes() > 0 {
-		b.Pack(packed.ptr(), w.ptr())
-	}
-	nacc := (len(images) + 1) / 2
-	acc := newTensor(program.Float32, nacc*b.AccBytes()/4).fill(func() float64 { return 0 })
-	for i, in := range images {
-		x := newTensor(c.DType, c.H*c.W*c.C)
-		var other, dp unsafe.Pointer
-		if in.idxOrY != nil {
-			other = in.idxOrY.ptr()
-		}
-		if c.needX {
-			dp = x.ptr()
-		}
-		b.Image(in.x.ptr(), packed.ptr(), in.dy.ptr(), other, dp, unsafe.Add(acc.ptr(), i/2*b.AccBytes()), scratch.ptr())
-		x.checkGuards(t, c.String())
-		dx = append(dx, x)
-	}
-	g.dw, g.db = newTensor(c.DType, c.KH*c.KW*c.C*c.OC), newTensor(program.Float32, c.OC)
-	b.Finish(g.dw.ptr(), g.db.ptr(), acc.ptr(), nacc)
-	for _, k := range []*tensor{packed, scratch, acc, g.dw, g.db} {
-		k.checkGuards(t, c.String())
-	}
-	return g, dx
-}
-
-// Small integers again: gradients over three images in two accumulators are exact.
+// Gradients of small integers over three images in two accumulators are exact too.
 func TestConvBackwardExact(t *testing.T) {
-	for _, l := range Levels() {
-		for _, d := range []program.DType{program.Float32, program.Float16, program.BFloat16} {
-			t.Run(fmt.Sprintf("%s/%s", l, d), func(t *testing.T) {
-				for i, c := range convCases(3, 60, d) {
-					r := rand.New(rand.NewPCG(4, uint64(i)))
-					ints := func() float64 { return float64(r.IntN(9) - 4) }
-					w := newTensor(d, c.KH*c.KW*c.C*c.OC).fill(ints)
-					var images []backwardInputs
-					for range 3 {
-						images = append(images, c.backwardInputs(r, ints))
-					}
+	for _, d := range floatTypes {
+		t.Run(d.String(), func(t *testing.T) {
+			for i, c := range convCases(3, 50, d) {
+				r := rand.New(rand.NewPCG(4, uint64(i)))
+				w, images := newTensor(d, c.KH*c.KW*c.C*c.OC).fill(ints(r)), make([]backwardInputs, 3)
+				for n := range images {
+					images[n] = c.backwardInputs(r, ints(r))
+				}
+				want := c.gradients(w.ref, images)
+				for _, l := range Levels() {
+					what := fmt.Sprintf("%s: %v", l, c)
 					g, dx := c.backward(t, l, w, images)
-					dw, db := make([]float64, len(w.ref)), make([]float64, c.OC)
-					for n, in := range images {
-						idx, y := in.operands(c)
-						dwn, dbn, want := c.backwardRef(in.x.ref, w.ref, in.dy.ref, idx, y)
-						add(dw, dwn)
-						add(db, dbn)
+					for n := range dx {
 						if c.needX {
-							equal(t, fmt.Sprintf("%v: dx of image %d", c, n), dx[n], want)
+							equal(t, fmt.Sprintf("%s: dx of image %d", what, n), dx[n], want.dx[n])
 						}
 					}
-					equal(t, fmt.Sprintf("%v: dw", c), g.dw, dw)
+					equal(t, what+": dw", g.dw, want.dw)
 					if c.bias {
-						equal(t, fmt.Sprintf("%v: db", c), g.db, db)
+						equal(t, what+": db", g.db, want.db)
 					}
 				}
-			})
-		}
-	}
-}
-
-// operands gives idx or y as package ref wants them.
-func (in backwardInputs) operands(c convCase) (idx []uint8, y []float64) {
-	switch {
-	case c.pool.Size > 0:
-		for _, v := range in.idxOrY.ref {
-			idx = append(idx, uint8(v))
-		}
-	case c.relu:
-		y = in.idxOrY.ref
-	}
-	return idx, y
-}
-
-func add(sum, x []float64) {
-	for i, v := range x {
-		sum[i] += v
+			}
+		})
 	}
 }
 
@@ -389,5 +79,189 @@ func equal(t *testing.T, what string, got *tensor, want []float64) {
 		if w := roundTo(got.dtype, v); got.get(i) != w || math.IsNaN(w) {
 			t.Fatalf("%s[%d] = %v, want %v", what, i, got.get(i), w)
 		}
+	}
+}
+
+// bound compares sums of terms products with the exact ones: each addition and multiplication rounds by at most 2^-24 of
+// the sum of magnitudes, the result once more to its dtype, whose subnormal numbers are 2^-24 (float16) apart.
+type bound struct {
+	terms int
+	worst float64 // largest error as a part of what is allowed
+}
+
+func (b *bound) check(t *testing.T, what string, got *tensor, want, magnitude []float64) {
+	t.Helper()
+	unit := map[program.DType]float64{program.Float32: 0x1p-24, program.Float16: 0x1p-11, program.BFloat16: 0x1p-8}[got.dtype]
+	for i, v := range want {
+		sum := float64(b.terms+2) * 0x1p-24 * magnitude[i]
+		allowed := sum + (math.Abs(v)+sum)*unit + 0x1p-25
+		e := math.Abs(got.get(i) - v)
+		if !(e <= allowed) {
+			t.Fatalf("%s[%d] = %v, want %v: off by %g, %g allowed", what, i, got.get(i), v, e, allowed)
+		}
+		b.worst = max(b.worst, e/allowed)
+	}
+}
+
+func abs(x []float64) []float64 {
+	r := make([]float64, len(x))
+	for i, v := range x {
+		r[i] = math.Abs(v)
+	}
+	return r
+}
+
+func TestConvForward(t *testing.T) {
+	for _, d := range floatTypes {
+		for _, l := range Levels() {
+			t.Run(fmt.Sprintf("%s/%s", d, l), func(t *testing.T) {
+				var worst float64
+				for i, c := range convCases(5, 8, d) {
+					r := rand.New(rand.NewPCG(6, uint64(i)))
+					x, w := newTensor(d, c.H*c.W*c.C).fill(r.NormFloat64), newTensor(d, c.KH*c.KW*c.C*c.OC).fill(r.NormFloat64)
+					b := newTensor(program.Float32, c.OC).fill(r.NormFloat64)
+					y, idx := c.forward(t, l, x, w, b)
+					_, _, sums := c.forwardRef(x.ref, w.ref, b.ref)
+					_, _, magnitude := c.forwardRef(abs(x.ref), abs(w.ref), abs(b.ref))
+					if c.relu {
+						for j := range sums {
+							sums[j] = max(sums[j], 0)
+						}
+					}
+					if c.pool.Size > 0 {
+						sums, magnitude = c.chosen(idx, sums, magnitude)
+					}
+					e := bound{terms: c.KH * c.KW * c.C}
+					e.check(t, c.String(), y, sums, magnitude)
+					worst = max(worst, e.worst)
+				}
+				t.Logf("largest error %.2f of the bound", worst)
+			})
+		}
+	}
+}
+
+// chosen gives the sums at the positions that idx names. Rounding may change which of nearly equal sums is the maximum; y
+// is compared with the sum chosen, and the exact tests pin the choice.
+func (c convCase) chosen(idx *tensor, sums, magnitude []float64) (s, m []float64) {
+	oh, ow := c.Out(c.H, c.W)
+	ph, pw := c.pool.Out(oh, ow)
+	for i := range ph * pw * c.OC {
+		p, o := i/c.OC, i%c.OC
+		q := int(idx.get(i))
+		if q == c.pool.Size*c.pool.Size {
+			s, m = append(s, 0), append(m, 0)
+			continue
+		}
+		at := ((p/pw*c.pool.Stride+q/c.pool.Size)*ow+p%pw*c.pool.Stride+q%c.pool.Size)*c.OC + o
+		s, m = append(s, sums[at]), append(m, magnitude[at])
+	}
+	return s, m
+}
+
+func TestConvBackward(t *testing.T) {
+	for _, d := range floatTypes {
+		for _, l := range Levels() {
+			t.Run(fmt.Sprintf("%s/%s", d, l), func(t *testing.T) {
+				var worst float64
+				for i, c := range convCases(7, 8, d) {
+					r := rand.New(rand.NewPCG(8, uint64(i)))
+					w := newTensor(d, c.KH*c.KW*c.C*c.OC).fill(r.NormFloat64)
+					images := []backwardInputs{c.backwardInputs(r, r.NormFloat64), c.backwardInputs(r, r.NormFloat64)}
+					g, dx := c.backward(t, l, w, images)
+					want, magnitude := c.gradients(w.ref, images), c.magnitudes(w.ref, images)
+					oh, ow := c.Out(c.H, c.W)
+					// A term may itself be a sum of up to four overlapping windows' gradients.
+					e := bound{terms: len(images)*oh*ow + 4}
+					e.check(t, c.String()+": dw", g.dw, want.dw, magnitude.dw)
+					if c.bias {
+						e.check(t, c.String()+": db", g.db, want.db, magnitude.db)
+					}
+					f := bound{terms: c.KH*c.KW*c.OC + 4}
+					for n := range dx {
+						if c.needX {
+							f.check(t, c.String()+": dx", dx[n], want.dx[n], magnitude.dx[n])
+						}
+					}
+					worst = max(worst, e.worst, f.worst)
+				}
+				t.Logf("largest error %.2f of the bound", worst)
+			})
+		}
+	}
+}
+
+// NaN and infinity reach the loss, where overflow is looked for: ReLU and the pool let them through.
+func TestConvForwardNotFinite(t *testing.T) {
+	for _, l := range Levels() {
+		for _, pool := range []ref.Pool{{}, {Size: 2, Stride: 2}, {Size: 3, Stride: 3}} {
+			for _, d := range floatTypes {
+				c := convCase{ConvShape: ConvShape{Conv: ref.Conv{KH: 1, KW: 1, Stride: 1}, H: 6, W: 6, C: 2, OC: 17, DType: d}, relu: true, pool: pool}
+				x, w := newTensor(d, 72).fill(func() float64 { return 1 }), newTensor(d, 34).fill(func() float64 { return 1 })
+				x.set(0, math.NaN())
+				x.set(2*11, math.Inf(1))
+				y, _ := c.forward(t, l, x, w, nil)
+				nan, inf := 0, 0
+				for i := range y.ref {
+					switch v := y.get(i); {
+					case math.IsNaN(v):
+						nan++
+					case math.IsInf(v, 1):
+						inf++
+					}
+				}
+				if nan != 17 || inf != 17 {
+					t.Errorf("%s: %v: %d NaN and %d infinite outputs, want 17 each", l, c, nan, inf)
+				}
+			}
+		}
+	}
+}
+
+// What is in scratch, and where buffers lie, must not show in the results.
+func TestConvRepeats(t *testing.T) {
+	for _, d := range floatTypes {
+		for i, c := range convCases(9, 4, d) {
+			r := rand.New(rand.NewPCG(10, uint64(i)))
+			w := newTensor(d, c.KH*c.KW*c.C*c.OC).fill(r.NormFloat64)
+			images := []backwardInputs{c.backwardInputs(r, r.NormFloat64), c.backwardInputs(r, r.NormFloat64)}
+			for _, l := range Levels()[1:] {
+				a, dxa := c.backward(t, l, w, images)
+				b, dxb := c.backward(t, l, w, images)
+				if !same(a.dw, b.dw) || !same(a.db, b.db) || !same(dxa[0], dxb[0]) || !same(dxa[1], dxb[1]) {
+					t.Fatalf("%s: %v: two runs differ", l, c)
+				}
+			}
+		}
+	}
+}
+
+// same compares bytes.
+func same(a, b *tensor) bool {
+	n := len(a.ref) * a.dtype.Size()
+	return bytes.Equal(unsafe.Slice((*byte)(a.ptr()), n), unsafe.Slice((*byte)(b.ptr()), n))
+}
+
+func TestConvErrors(t *testing.T) {
+	good := ConvShape{Conv: ref.Conv{KH: 3, KW: 3, Stride: 1}, H: 8, W: 8, C: 1, OC: 1}
+	large, noStride, ints := good, good, good
+	large.KH = 9
+	noStride.Stride = 0
+	ints.DType = program.Int32
+	for _, s := range []ConvShape{large, noStride, ints, {}} {
+		if _, err := NewConvForward(Portable, s, true, true, ref.Pool{}); err == nil {
+			t.Errorf("forward: %+v: no error", s)
+		}
+		if _, err := NewConvBackward(Portable, s, program.Conv2DBackward{Conv: s.Conv}); err == nil {
+			t.Errorf("backward: %+v: no error", s)
+		}
+	}
+	for _, p := range []ref.Pool{{Size: 7, Stride: 1}, {Size: 2}, {Size: 16, Stride: 16}} {
+		if _, err := NewConvForward(Portable, good, true, true, p); err == nil {
+			t.Errorf("pool %+v: no error", p)
+		}
+	}
+	if _, err := NewConvBackward(Portable, good, program.Conv2DBackward{}); err == nil {
+		t.Error("shape and instruction differ: no error")
 	}
 }
