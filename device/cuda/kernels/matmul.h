@@ -97,7 +97,7 @@ template <class T> __device__ __forceinline__ void finish_splits(const Epilogue 
 // matmul runs one block. A and B are sources, Unit multiplies.
 template <class T, class Unit, class A, class B> __device__ __forceinline__ void matmul(const Epilogue &p, A &a, B &b) {
   SHARED(float, memory, Unit::MEMORY);
-  T *as = reinterpret_cast<T *>(memory), *bs = as + BM * Unit::LDA;
+  T *as = reinterpret_cast<T *>(memory), *bs = as + Unit::A_SIZE;
   int steps = (p.k + BK - 1) / BK, per = (steps + p.splits - 1) / p.splits;
   int k0 = static_cast<int>(blockIdx.z) * per * BK, end = min(p.k, k0 + per * BK);
   Unit unit;

@@ -9,6 +9,7 @@ struct PoolArgs {
   const void *x;      // forward: x; backward: dy
   int n;              // elements of y
   int h, w, c, ph, pw, size, stride;
+  int mark; // max pool after ReLU: idx is size² where the maximum is not above zero, as Conv2D with Pool has it
 };
 
 template <class T> __device__ __forceinline__ void max_pool2d(const PoolArgs &a) {
@@ -26,6 +27,7 @@ template <class T> __device__ __forceinline__ void max_pool2d(const PoolArgs &a)
       if (f > to_float(best) || f != f) best = v, at = k;
     }
     y[i] = best;
+    if (a.mark && !(to_float(best) > 0)) at = a.size * a.size;
     if (a.idx) a.idx[i] = at;
   });
 }
