@@ -46,6 +46,11 @@ type Executable interface {
 	Run(ctx context.Context, steps int) error
 	// Profile runs one step and gives the time of each instruction in nanoseconds, in order.
 	Profile(ctx context.Context) ([]int64, error)
+	// Trace runs one step instruction by instruction, for the search of the first value that is not finite. After each
+	// instruction it calls visit with a function that reads what a value holds now, as float32; nil where its type is not a
+	// float. When visit returns false, the rest of the step does not run. A device that submits a step as a whole runs the
+	// kernels one by one here and waits for each; one that cannot returns errors.ErrUnsupported.
+	Trace(ctx context.Context, visit func(i *program.Instr, read func(*program.Value) []float32) bool) error
 }
 
 // Properties say what a device is.

@@ -58,6 +58,11 @@ type parts struct {
 	fused   int // instructions that fusion removed
 }
 
+// summedLoss reports whether the loss of a batch is the sum over its samples, not their mean.
+func (a *assembler) summedLoss() bool {
+	return a.cfg.Loss.Name != "cross_entropy" && a.cfg.Loss.Reduction == "sum"
+}
+
 func (a *assembler) spec(batch int, train bool) model.Spec {
 	s := model.Spec{Layers: a.cfg.Model.Layers, Loss: a.cfg.Loss, Batch: batch, Train: train, Seed: a.cfg.Seed}
 	if a.set.Features > 0 {

@@ -115,7 +115,8 @@ func (t *Trainer) Restore(c *runs.Checkpoint) (warnings []string, err error) {
 		return nil, fmt.Errorf("trainer: restore: %w", err)
 	}
 	t.state.counters[program.CounterGrowthTracker] = t.scaler.GetGrowthTracker()
-	put(w, optim.ScaleName, []float32{t.scaler.GetScale()})
+	t.state.scale = t.scaler.GetScale()
+	put(w, optim.ScaleName, []float32{t.state.scale})
 	put(w, program.CountersName, t.state.counters[:])
 	if w.err != nil {
 		return nil, fmt.Errorf("trainer: restore: %w", w.err)
@@ -161,22 +162,27 @@ func (t *Trainer) restoreValue(w *writer, c *runs.Checkpoint, v saved) {
 
 // saveBySteps saves every checkpoint.steps updates.
 func (t *Trainer) saveBySteps() error {
-	n := t.cfg.Checkpoint.Steps
-	if done := int(t.state.counters[program.CounterAttempts]); n > 0 && done > 0 && done%n == 0 {
+	if t.stepDue() {
 		return t.save(false)
 	}
 	return nil
 }
 
-// saveByEpoch saves every checkpoint.every epochs, at the end, and where the validation accuracy is the best so far.
-func (t *Trainer) saveByEpoch(best, last bool) error {
-	n := t.cfg.Checkpoint.Every
+func (t *Trainer) stepDue() bool {
+	every := t.cfg.Checkpoint.Steps
+	return every > 0 && t.state.attempts()%every == 0
+}
+
+// saveByEpoch saves after an epoch: every checkpoint.every epochs, where checkpoint.steps asks for it, at the end of the
+// run, and where the validation accuracy is the best so far.
+func (t *Trainer) saveByEpoch(best bool) error {
 	if best && t.cfg.Checkpoint.Best {
 		if err := t.save(true); err != nil {
 			return err
 		}
 	}
-	if last || t.state.Epoch == t.cfg.Epochs || n > 0 && t.state.Epoch%n == 0 {
+	every := t.cfg.Checkpoint.Every
+	if t.Done() || t.stepDue() || every > 0 && t.state.Epoch%every == 0 {
 		return t.save(false)
 	}
 	return nil
@@ -190,10 +196,10 @@ func (t *Trainer) save(best bool) error {
 	if err != nil {
 		return err
 	}
-	return t.opts.Save(t.state.Epoch, int(t.state.counters[program.CounterAttempts]), c, best)
+	return t.opts.Save(t.state.Epoch, t.state.attempts(), c, best)
 }
 
 // Position tells where training stands, for the log of a resumed run.
 func (t *Trainer) Position() (epoch, position, step int) {
-	return t.state.Epoch + 1, t.state.Position, int(t.state.counters[program.CounterAttempts])
+	return t.state.Epoch + 1, t.state.Position, t.state.attempts()
 }

@@ -105,7 +105,7 @@ func (t *Trainer) Evaluate(ctx context.Context, name string) (Evaluation, error)
 	}
 	var s sums
 	for b := range batches {
-		s.add(ring[b*program.NumRing:][:program.NumRing])
+		s.add(ring[b*program.NumRing:][:program.NumRing], t.asm.summedLoss())
 	}
 	return Evaluation{Loss: s.loss(), Accuracy: s.accuracy(t.set.Classes), Samples: int(s.Count), Seconds: time.Since(start).Seconds()}, nil
 }
@@ -117,9 +117,14 @@ type sums struct {
 	Count   float64 `json:"count"`
 }
 
-func (s *sums) add(row []float32) {
+// add counts a row in. Its loss is a mean over the batch's samples, or their sum where summed.
+func (s *sums) add(row []float32, summed bool) {
 	n := float64(row[program.RingCount])
-	s.Loss += float64(row[program.RingLoss]) * n
+	if summed {
+		s.Loss += float64(row[program.RingLoss])
+	} else {
+		s.Loss += float64(row[program.RingLoss]) * n
+	}
 	s.Correct += float64(row[program.RingCorrect])
 	s.Count += n
 }
@@ -145,12 +150,4 @@ func (e Evaluation) event(name string, epoch, step int) runs.Evaluation {
 		ev.ValLoss, ev.ValAccuracy = &e.Loss, number(e.Accuracy)
 	}
 	return ev
-}
-
-// number is nil for what does not apply.
-func number(x float64) *float64 {
-	if math.IsNaN(x) {
-		return nil
-	}
-	return &x
 }

@@ -7,8 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"halfstep/configs"
@@ -45,15 +43,20 @@ type Session struct {
 
 	readSeconds float64 // to read the data
 	saveErr     error   // first checkpoint that could not be saved
+	lastSaveErr error   // of the newest checkpoint
 }
 
-// Train runs a configuration from data to summary. The summary is valid, as far as the run came, also with an error.
+// Train runs a configuration from data to summary. The summary is valid, as far as the run came, also with an error. A run
+// that is resumed when nothing is left to do keeps its summary.
 func Train(ctx context.Context, r *configs.Resolved, o SessionOptions) (*runs.Summary, string, error) {
 	s, err := Prepare(r, o)
 	if err != nil {
 		return nil, "", err
 	}
 	defer s.Close()
+	if summary := s.complete(); summary != nil {
+		return summary, o.Resume, nil
+	}
 	if err := s.openRun(); err != nil {
 		return nil, "", err
 	}
@@ -82,7 +85,7 @@ func Prepare(r *configs.Resolved, o SessionOptions) (*Session, error) {
 		return nil, err
 	}
 	if o.FastDev {
-		truncate(&s.set.Test, evalBatch(s.cfg), s.set)
+		s.shorten(evalBatch(s.cfg))
 	}
 	s.readSeconds = time.Since(start).Seconds()
 	if s.dev, err = s.openDevice(); err != nil {
@@ -95,14 +98,8 @@ func Prepare(r *configs.Resolved, o SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.dev.Close())
 	}
-	if s.resumed != nil {
-		warnings, err := s.trainer.Restore(s.resumed)
-		if err != nil {
-			return nil, err
-		}
-		for _, w := range warnings {
-			s.opts.Warnings = append(s.opts.Warnings, configs.Problem{Key: "resume", Message: w})
-		}
+	if err := s.restore(); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
@@ -119,11 +116,12 @@ func (s *Session) Set() *data.Set { return s.set }
 // Close frees trainer and device.
 func (s *Session) Close() error { return errors.Join(s.trainer.Close(), s.dev.Close()) }
 
-// truncate keeps the first n samples of a split of images.
-func truncate(p *data.Split, n int, set *data.Set) {
-	if p.N > n {
-		p.N, p.Images, p.Labels = n, p.Images[:n*set.Height*set.Width*set.Channels], p.Labels[:n]
+// shorten leaves n samples to evaluate on.
+func (s *Session) shorten(n int) {
+	if p := &s.set.Test; p.N > n {
+		p.N, p.Images, p.Labels = n, p.Images[:n*s.set.Height*s.set.Width*s.set.Channels], p.Labels[:n]
 	}
+	s.set.ValIndex = s.set.ValIndex[:min(n, len(s.set.ValIndex))]
 }
 
 func (s *Session) openDevice() (device.Device, error) {
@@ -132,33 +130,6 @@ func (s *Session) openDevice() (device.Device, error) {
 		name = "cpu"
 	}
 	return devices.Open(name, s.cfg.Threads)
-}
-
-// checkResume loads the run's newest checkpoint and refuses a configuration that differs from the run's.
-func (s *Session) checkResume() error {
-	old, err := configs.Load(filepath.Join(s.opts.Resume, runs.ConfigFile), nil)
-	if err != nil {
-		return fmt.Errorf("resume: %w", err)
-	}
-	var differ []string
-	for _, d := range configs.Diff(old.Config, s.cfg) {
-		if !slices.Contains(s.opts.Allow, d.Key) {
-			differ = append(differ, fmt.Sprintf("%s: %s in the run, %s now", d.Key, d.A, d.B))
-		}
-	}
-	if len(differ) > 0 {
-		return &ConfigError{Key: "resume", Message: fmt.Sprintf("the configuration differs from that of %s:\n  %s\nallow it with --allow KEY, or start a new run",
-			s.opts.Resume, strings.Join(differ, "\n  "))}
-	}
-	c, warnings, err := runs.Latest(filepath.Join(s.opts.Resume, runs.CheckpointsDir))
-	for _, w := range warnings {
-		s.opts.Warnings = append(s.opts.Warnings, configs.Problem{Key: "checkpoint", Message: w})
-	}
-	if err != nil {
-		return fmt.Errorf("resume: %w", err)
-	}
-	s.resumed = c
-	return nil
 }
 
 // openRun makes or reopens the run folder and writes the run's first events.
@@ -177,90 +148,25 @@ func (s *Session) openRun() error {
 		return err
 	}
 	o := runs.Options{Config: text, Sources: s.resolved.Source, Environment: env, Level: s.cfg.Log.Level, Echo: s.opts.Echo}
-	if s.resumed != nil {
+	if s.opts.Resume != "" {
 		epoch, position, step := s.trainer.Position()
-		s.run, err = runs.Resume(s.opts.Resume, runs.Resumed{Epoch: epoch, Step: step, Position: position, Path: s.resumed.Path}, o)
+		at := runs.Resumed{Epoch: epoch, Step: step, Position: position}
+		if s.resumed != nil {
+			at.Path = relative(s.opts.Resume, s.resumed.Path)
+		}
+		s.run, err = runs.Resume(s.opts.Resume, at, o)
 	} else {
 		s.run, err = runs.Create(s.cfg.RunsDir, s.cfg.Name, time.Now(), o)
 	}
 	return err
 }
 
-// opening writes what is known before the first step.
-func (s *Session) opening() {
-	p, t := s.dev.Properties(), s.trainer
-	if s.resumed == nil {
-		s.emit(runs.RunStart{
-			Config: s.cfg.Name, Seed: s.cfg.Seed, Device: p.Kind, DeviceName: p.Name, ISA: p.ISA, Threads: p.Threads,
-			DType: t.DType().String(), BatchSize: s.cfg.Data.BatchSize, Epochs: s.cfg.Epochs, Version: runs.ReadEnvironment().Version,
-		})
+// relative is a path as seen from dir, or as it is where that cannot be told.
+func relative(dir, path string) string {
+	if r, err := filepath.Rel(dir, path); err == nil {
+		return filepath.ToSlash(r)
 	}
-	s.emit(runs.Data{
-		Dataset: s.set.Name, Source: s.set.Dir, TrainSamples: len(s.set.TrainIndex), ValSamples: len(s.set.ValIndex),
-		TestSamples: s.set.Test.N, Classes: s.set.Classes, Shape: t.asm.spec(1, true).Input,
-		ResidentDataBytes: t.memory.ResidentData, Seconds: s.readSeconds,
-	})
-	s.emit(runs.Model{
-		Layers: len(t.train.model.Layers), Parameters: t.parameters(), FLOPsPerStep: t.FLOPs(),
-		Instructions: len(t.train.program.Instrs), Casts: t.train.casts, Fusions: t.train.fused,
-	})
-	s.emitMemory(false)
-	for _, w := range s.opts.Warnings {
-		s.warn(w.Key, w.Message)
-	}
-	for _, w := range t.train.model.Warnings {
-		s.warn("model", w)
-	}
-}
-
-func (s *Session) warn(code, message string) {
-	s.emit(runs.Warning{Code: strings.NewReplacer(".", "_", " ", "_").Replace(code), Message: message})
-	if s.opts.Console != nil {
-		fmt.Fprintf(s.opts.Console, "warning: %s: %s\n", code, message)
-	}
-}
-
-// parameters counts the elements of all parameters.
-func (t *Trainer) parameters() int64 {
-	var n int64
-	for _, p := range t.params {
-		n += int64(p.Elems())
-	}
-	return n
-}
-
-// emitMemory logs the planned memory, and after training the measured one beside it.
-func (s *Session) emitMemory(measured bool) {
-	m := s.trainer.memory
-	e := runs.Memory{
-		MemPlannedBytes: m.Peak(), ParametersBytes: m.Parameters, HalfCopiesBytes: m.HalfCopies, GradientsBytes: m.Gradients,
-		OptimizerStateBytes: m.OptimizerState, ActivationsBytes: m.Activations, WorkspaceBytes: m.Workspace, ResidentDataBytes: m.ResidentData,
-	}
-	if measured {
-		d := s.dev.Memory()
-		peak, agrees := m.Measured(d)
-		rss := peakRSS()
-		e.MemPeakBytes, e.MemAllocatedBytes, e.MemReservedBytes, e.Agrees, e.RSSBytes = &peak, &d.Allocated, &d.Reserved, &agrees, &rss
-		if d.Total > 0 {
-			e.DriverFreeBytes, e.DriverTotalBytes = &d.Free, &d.Total
-		}
-	}
-	s.emit(e)
-}
-
-func (s *Session) emit(e runs.Event) {
-	if s.run != nil {
-		s.run.Log(e)
-	}
-	if epoch, ok := e.(runs.Epoch); ok && s.progress != nil {
-		s.progress.EpochDone(epoch, s.cfg.Epochs)
-	}
-}
-
-func (s *Session) show(st runs.Status) {
-	if s.progress != nil {
-		s.progress.Update(st)
-	}
+	return path
 }
 
 // save stores a checkpoint. One that cannot be stored does not end the run: the last whole one stays, and the run ends with
@@ -275,17 +181,25 @@ func (s *Session) save(epoch, step int, c *runs.Checkpoint, best bool) error {
 		write = runs.SaveBest
 	}
 	path, err := write(s.run.CheckpointDir(), step, c)
+	s.lastSaveErr = err
 	if err != nil {
-		s.saveErr = errors.Join(s.saveErr, err)
-		s.warn("checkpoint", err.Error())
+		if s.saveErr == nil {
+			s.saveErr = err
+		}
+		s.warn("checkpoint", fmt.Sprintf("not saved, training goes on: %v", err))
 		return nil
 	}
 	var size int64
 	if info, err := os.Stat(path); err == nil {
 		size = info.Size()
 	}
-	s.emit(runs.CheckpointSaved{Epoch: epoch, Step: step, Path: path, Bytes: size, Seconds: time.Since(start).Seconds(), Best: best})
-	return runs.PruneCheckpoints(s.run.CheckpointDir(), s.cfg.Checkpoint.Keep)
+	s.emit(runs.CheckpointSaved{
+		Epoch: epoch, Step: step, Path: relative(s.run.Dir, path), Bytes: size, Seconds: time.Since(start).Seconds(), Best: best,
+	})
+	if err := runs.PruneCheckpoints(s.run.CheckpointDir(), s.cfg.Checkpoint.Keep); err != nil {
+		s.warn("checkpoint", err.Error())
+	}
+	return nil
 }
 
 // fit trains and writes the end of the log and the summary.
@@ -295,24 +209,12 @@ func (s *Session) fit(ctx context.Context) (*runs.Summary, error) {
 	if s.progress != nil {
 		s.progress.Close()
 	}
-	if err == nil && s.saveErr != nil {
-		err = fmt.Errorf("training is complete, but a checkpoint could not be saved: %w", s.saveErr)
-	}
+	err = s.outcome(err)
 	s.emitMemory(true)
 	if err != nil && !errors.Is(err, ErrInterrupted) {
 		s.emit(failure(err, result.Steps))
 	}
-	p := s.dev.Properties()
-	summary := &runs.Summary{
-		Config: s.cfg.Name, Seed: s.cfg.Seed, Device: p.Kind, DType: s.trainer.DType().String(), BatchSize: s.cfg.Data.BatchSize,
-		Epochs: result.Epochs, Steps: result.Steps, Seconds: result.Seconds, ImagesPerS: result.ImagesPerS,
-		BestValAccuracy: result.BestVal, SkippedSteps: result.Skipped, FinalLossScale: result.FinalLossScale,
-		MemPlannedBytes: result.MemPlanned, MemPeakBytes: result.MemPeak, ResidentDataBytes: result.ResidentData,
-		ExitReason: exitReason(err, result.MaxSteps), ExitCode: ExitCode(err),
-	}
-	if result.Test != nil {
-		summary.TestLoss, summary.TestAccuracy = &result.Test.Loss, number(result.Test.Accuracy)
-	}
+	summary := s.summary(result, err)
 	if s.run == nil {
 		return summary, err
 	}
@@ -320,6 +222,40 @@ func (s *Session) fit(ctx context.Context) (*runs.Summary, error) {
 		err = fmt.Errorf("training is complete, but the run folder is not: %w", end)
 	}
 	return summary, err
+}
+
+// outcome is the error that the run ends with, where training itself ended with err.
+func (s *Session) outcome(err error) error {
+	var d *DivergedError
+	switch {
+	case errors.Is(err, ErrInterrupted) && s.lastSaveErr != nil:
+		return fmt.Errorf("interrupted, and the state could not be saved: %w", s.lastSaveErr)
+	case errors.As(err, &d):
+		d.Message += s.replayCommand(d.Step)
+	case err != nil:
+	case s.saveErr != nil:
+		return fmt.Errorf("training is complete, but a checkpoint could not be saved: %w", s.saveErr)
+	case s.run != nil && s.run.Err() != nil:
+		return fmt.Errorf("training is complete, but the log is not: %w", s.run.Err())
+	}
+	return err
+}
+
+func (s *Session) summary(r *Result, err error) *runs.Summary {
+	p := s.dev.Properties()
+	summary := &runs.Summary{
+		Config: s.cfg.Name, Seed: s.cfg.Seed, Device: p.Kind, DType: s.trainer.DType().String(), BatchSize: s.cfg.Data.BatchSize,
+		Epochs: r.Epochs, Steps: r.Steps, Seconds: r.Seconds, ImagesPerS: r.ImagesPerS, SkippedSteps: r.Skipped,
+		FinalLossScale: r.FinalLossScale, MemPlannedBytes: r.MemPlanned, MemPeakBytes: r.MemPeak, ResidentDataBytes: r.ResidentData,
+		ExitReason: exitReason(err, r.MaxSteps), ExitCode: ExitCode(err),
+	}
+	if s.set.Classes > 0 {
+		summary.BestValAccuracy = r.BestVal
+	}
+	if r.Test != nil {
+		summary.TestLoss, summary.TestAccuracy = &r.Test.Loss, number(r.Test.Accuracy)
+	}
+	return summary
 }
 
 func failure(err error, step int) runs.Failure {

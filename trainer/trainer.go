@@ -46,8 +46,11 @@ type Trainer struct {
 	norms          []model.BatchNorm
 	units          []*unit
 	updatesAnEpoch int
+	rates          [][2]float32 // learning rate and momentum of the epoch's updates
 
-	state state
+	state    state
+	clock    func()      // brings state.Seconds up to date
+	lastTest *Evaluation // of the parameters as they are; nil: not evaluated since the last step
 }
 
 // unit is a program with its compiled form.
@@ -158,9 +161,6 @@ func (t *Trainer) build() error {
 		return err
 	}
 	t.params, t.norms = t.train.model.Params, t.train.model.BatchNorms
-	if tail == 1 && len(t.norms) > 0 {
-		return &ConfigError{Key: "data.batch_size", Message: fmt.Sprintf("the last batch of %d samples has one sample, of which batch norm cannot take statistics: set data.drop_last or another batch_size", n)}
-	}
 	return t.buildEvaluators()
 }
 
@@ -170,12 +170,25 @@ func (t *Trainer) add(p *parts, samples int) *unit {
 	return u
 }
 
+// checkTail refuses a last batch that batch norm could not take statistics of.
+func (t *Trainer) checkTail(tail int) error {
+	if tail != 1 || len(t.train.model.BatchNorms) == 0 {
+		return nil
+	}
+	return &ConfigError{Key: "data.batch_size", Message: fmt.Sprintf(
+		"%d: the last batch of %d training samples has one sample, of which batch norm cannot take statistics; set data.drop_last: true or another batch size",
+		t.train.samples, len(t.set.TrainIndex))}
+}
+
 func (t *Trainer) buildSteps(batch, tail int) error {
 	p, err := t.asm.train("train", batch)
 	if err != nil {
 		return err
 	}
 	t.train = t.add(p, batch)
+	if err := t.checkTail(tail); err != nil {
+		return err
+	}
 	if tail > 0 {
 		if p, err = t.asm.train("train-tail", tail); err != nil {
 			return err
@@ -191,6 +204,9 @@ func (t *Trainer) buildAccumulation(batch, tail, micros, every int) error {
 		return err
 	}
 	t.train = t.add(p, batch)
+	if err := t.checkTail(tail); err != nil {
+		return err
+	}
 	if tail > 0 {
 		if p, err = t.asm.micro("micro-tail", tail); err != nil {
 			return err
@@ -273,7 +289,8 @@ func (t *Trainer) initialise() error {
 		}
 		t.writeRunning(w, n.RunningVar, ones)
 	}
-	put(w, optim.ScaleName, []float32{t.scaler.GetScale()})
+	t.state.scale = t.scaler.GetScale()
+	put(w, optim.ScaleName, []float32{t.state.scale})
 	return w.err
 }
 

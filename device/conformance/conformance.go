@@ -9,7 +9,6 @@
 package conformance
 
 import (
-	"errors"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -49,29 +48,29 @@ func operations(t *testing.T, dev device.Device, o Options) {
 	for _, op := range program.Ops() {
 		kind := reflect.TypeOf(op)
 		t.Run(kind.Name(), func(t *testing.T) {
-			make := generators()[kind]
-			if make == nil {
+			cases := generators()[kind]
+			if cases == nil {
 				t.Fatal("the suite has no case of this operation: add one to generators")
 			}
 			for _, d := range o.dtypes() {
-				t.Run(d.String(), func(t *testing.T) { runCases(t, dev, d, make, o.Slow) })
+				t.Run(d.String(), func(t *testing.T) { runCases(t, dev, d, cases, o.Slow) })
 			}
 		})
 	}
 }
 
 // generate makes the cases of one operation in one dtype, always the same.
-func generate(make generator, d program.DType, fusions []program.Rule, few bool) []testCase {
+func generate(g generator, d program.DType, fusions []program.Rule, few bool) []testCase {
 	m := &maker{d: d, r: rand.New(rand.NewPCG(1, uint64(d))), has: map[program.Rule]bool{}, few: few}
 	for _, r := range fusions {
 		m.has[r] = true
 	}
-	return make(m)
+	return g(m)
 }
 
-func runCases(t *testing.T, dev device.Device, d program.DType, make generator, few bool) {
+func runCases(t *testing.T, dev device.Device, d program.DType, g generator, few bool) {
 	var all worst
-	cases := generate(make, d, dev.Fusions(), few)
+	cases := generate(g, d, dev.Fusions(), few)
 	for _, c := range cases {
 		w, err := judge(dev, c)
 		if err != nil {
@@ -114,4 +113,3 @@ func subset(r *rand.Rand, all []program.Rule) []program.Rule {
 	return slices.DeleteFunc(slices.Clone(all), func(program.Rule) bool { return r.IntN(2) == 0 })
 }
 
-var errWant = errors.New("no error")

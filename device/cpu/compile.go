@@ -87,7 +87,7 @@ func (d *Device) Compile(p *program.Program, s device.Store, scratch device.Aren
 		}
 	}
 	b := &builder{pool: d.pool, vec: d.vec, level: d.level, store: st, arena: ar.bytes, scratch: newScratch(d.pool.Workers())}
-	e := &executable{}
+	e := &executable{program: p, builder: b}
 	for n, i := range p.Instrs {
 		f := table[reflect.TypeOf(i.Op)]
 		if f == nil {
@@ -102,7 +102,11 @@ func (d *Device) Compile(p *program.Program, s device.Store, scratch device.Aren
 	return e, nil
 }
 
-type executable struct{ kernels []func() }
+type executable struct {
+	kernels []func()
+	program *program.Program
+	builder *builder // knows where values are
+}
 
 // Run implements device.Executable.
 func (e *executable) Run(ctx context.Context, steps int) error {

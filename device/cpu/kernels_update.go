@@ -6,6 +6,9 @@ import (
 	"halfstep/program"
 )
 
+// statGrain is the number of chunks in one task of GradStats: looking at them costs less than a task's hand-over up to there.
+const statGrain = 16
+
 // buildGradStats cuts every gradient in chunks and looks at all chunks of all gradients in one parallel loop.
 func buildGradStats(b *builder, i *program.Instr, _ program.GradStats) (func(), error) {
 	scale, flags, squares := b.f32(i.In[0]), b.i32(i.Out[0]), device.View[float64](b.bytes(i.Out[1]))
@@ -24,13 +27,13 @@ func buildGradStats(b *builder, i *program.Instr, _ program.GradStats) (func(), 
 	first = append(first, len(tasks))
 	var inv float32
 	body := func(_, t int) {
-		for k := t * grain; k < min((t+1)*grain, len(tasks)); k++ {
+		for k := t * statGrain; k < min((t+1)*statGrain, len(tasks)); k++ {
 			tasks[k](inv)
 		}
 	}
 	return func() {
 		inv = program.InverseScale(scale[0])
-		b.pool.For((len(tasks)+grain-1)/grain, body)
+		b.pool.For((len(tasks)+statGrain-1)/statGrain, body)
 		for n := range flags {
 			flags[n], squares[n] = 0, 0
 			for k := first[n]; k < first[n+1]; k++ {

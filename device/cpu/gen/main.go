@@ -17,6 +17,7 @@ import (
 var outputs = []func() map[string]string{
 	genConv,
 	genGEMM,
+	genPeak,
 	genVec,
 }
 

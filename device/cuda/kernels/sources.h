@@ -16,11 +16,11 @@ template <class T, class Finder, int R, int C> struct Source {
   __device__ __forceinline__ void prepare(int k0, int end) { find.prepare(k0, end); }
 
   __device__ __forceinline__ void fetch(int, int) {
-    int t = threadIdx.x;
+    unsigned t = threadIdx.x;
     if (vec) {
 #pragma unroll
       for (int i = 0; i < PER_THREAD / N; i++) {
-        int v = t + i * MM_THREADS;
+        unsigned v = t + i * MM_THREADS;
         const T *p = find.at(v / (C / N), v % (C / N) * N);
         held[i] = p ? *reinterpret_cast<const Vec<T> *>(p) : zeros<T>();
       }
@@ -28,25 +28,25 @@ template <class T, class Finder, int R, int C> struct Source {
     }
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
-      int e = t + i * MM_THREADS;
+      unsigned e = t + i * MM_THREADS;
       const T *p = find.at(e / C, e % C);
       held[i / N].e[i % N] = p ? *p : from_float<T>(0);
     }
   }
 
   __device__ __forceinline__ void stash(T *tile, int ld) {
-    int t = threadIdx.x;
+    unsigned t = threadIdx.x;
     if (vec) {
 #pragma unroll
       for (int i = 0; i < PER_THREAD / N; i++) {
-        int v = t + i * MM_THREADS;
+        unsigned v = t + i * MM_THREADS;
         *reinterpret_cast<Vec<T> *>(tile + v / (C / N) * ld + v % (C / N) * N) = held[i];
       }
       return;
     }
 #pragma unroll
     for (int i = 0; i < PER_THREAD; i++) {
-      int e = t + i * MM_THREADS;
+      unsigned e = t + i * MM_THREADS;
       tile[e / C * ld + e % C] = held[i / N].e[i % N];
     }
   }

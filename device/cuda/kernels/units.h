@@ -28,8 +28,10 @@ template <class T, class Element, int K, bool A_T, bool B_T> struct Wmma : Tiles
 
   // round makes a fragment's float32 elements tf32.
   template <class F> __device__ __forceinline__ void round(F &f) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
     if constexpr (sizeof(T) == 4)
       for (int e = 0; e < f.num_elements; e++) f.x[e] = nvcuda::wmma::__float_to_tf32(f.x[e]);
+#endif
   }
 
   __device__ __forceinline__ void multiply(const T *as, const T *bs) {
