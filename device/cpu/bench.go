@@ -7,17 +7,18 @@ import (
 
 	"halfstep/device"
 	"halfstep/device/cpu/kernel"
+	"halfstep/device/cpu/pool"
 	"halfstep/program"
 )
 
-// PeakFLOPS implements device.Benchmarker: the best of several rounds in which every worker runs the loop of
-// multiply-adds of the device's level.
+// PeakFLOPS implements device.Benchmarker: the best of many short rounds in which all workers run the loop of multiply-adds
+// of the device's level at the same time. Short, so that some round has all cores to itself on a shared machine too.
 func (d *Device) PeakFLOPS(t program.DType) (float64, bool) {
 	p, ok := kernel.NewPeak(d.level, t)
 	if !ok {
 		return 0, false
 	}
-	const rounds, target = 25, 4 * time.Millisecond
+	const rounds, target = 400, 500 * time.Microsecond
 	workers := d.pool.Workers()
 	n := 1000
 	run := func() time.Duration {
@@ -35,28 +36,41 @@ func (d *Device) PeakFLOPS(t program.DType) (float64, bool) {
 	return float64(p.FLOPs(n)) * float64(workers) / best.Seconds(), true
 }
 
-// matMul is a batched product: the kernel of one product, over and over.
+// shareFLOPs is the size from which one product is worth sharing among the workers: about 100 µs of one core. Of smaller
+// ones each worker takes whole products.
+const shareFLOPs = 20e6
+
+// matMul is a batched product.
 type matMul struct {
 	m       *meter
 	shape   device.MatMulShape
-	gemm    *kernel.GEMM
-	a, b, c []byte // of all products
-	work    []byte
+	pool    *pool.Pool
+	gemms   []*kernel.GEMM // one that all workers share, or one per worker
+	a, b, c []byte         // of all products
+	work    []byte         // of all gemms
+	product func(worker, i int)
 }
 
 // NewMatMul implements device.Benchmarker.
 func (d *Device) NewMatMul(s device.MatMulShape) (device.MatMul, error) {
-	g, err := kernel.NewGEMM(d.level, kernel.GEMMShape{M: s.M, N: s.N, K: s.K, A: s.DType, B: s.DType, C: s.DType}, d.pool)
-	if err != nil {
-		return nil, fmt.Errorf("cpu: %w", err)
+	m := &matMul{m: &d.meter, shape: s, pool: d.pool}
+	inner, gemms := pool.New(1), d.pool.Workers() // a pool of one has no goroutine to close
+	if s.FLOPs() >= shareFLOPs*int64(s.Batch) {
+		inner, gemms = d.pool, 1
+	}
+	for range gemms {
+		g, err := kernel.NewGEMM(d.level, kernel.GEMMShape{M: s.M, N: s.N, K: s.K, A: s.DType, B: s.DType, C: s.DType}, inner)
+		if err != nil {
+			return nil, fmt.Errorf("cpu: matmul: %w", err)
+		}
+		m.gemms = append(m.gemms, g)
 	}
 	size := func(rows, cols int) int64 {
 		return int64(s.Batch) * int64(rows) * int64(cols) * int64(s.DType.Size())
 	}
-	m := &matMul{
-		m: &d.meter, shape: s, gemm: g, a: alignedBytes(size(s.M, s.K)), b: alignedBytes(size(s.K, s.N)), c: alignedBytes(size(s.M, s.N)),
-		work: alignedBytes(int64(g.WorkBytes())),
-	}
+	m.a, m.b, m.c = alignedBytes(size(s.M, s.K)), alignedBytes(size(s.K, s.N)), alignedBytes(size(s.M, s.N))
+	m.work = alignedBytes(aligned(m.gemms[0].WorkBytes()) * int64(gemms))
+	m.product = m.run
 	d.meter.add(m.bytes())
 	return m, nil
 }
@@ -75,13 +89,23 @@ func (m *matMul) Upload(a, b []byte) error {
 
 // Run implements device.MatMul.
 func (m *matMul) Run(times int) error {
-	step := func(x []byte) int { return len(x) / m.shape.Batch }
 	for range times {
+		if len(m.gemms) > 1 {
+			m.pool.For(m.shape.Batch, m.product)
+			continue
+		}
 		for i := range m.shape.Batch {
-			m.gemm.Run(at(m.a, i*step(m.a)), at(m.b, i*step(m.b)), at(m.c, i*step(m.c)), kernel.Epilogue{}, at(m.work, 0))
+			m.run(0, i)
 		}
 	}
 	return nil
+}
+
+// run computes one product.
+func (m *matMul) run(worker, i int) {
+	step := func(x []byte) int { return len(x) / m.shape.Batch * i }
+	work := len(m.work) / len(m.gemms) * worker
+	m.gemms[worker].Run(at(m.a, step(m.a)), at(m.b, step(m.b)), at(m.c, step(m.c)), kernel.Epilogue{}, at(m.work, work))
 }
 
 // at is the address of a byte of a buffer.

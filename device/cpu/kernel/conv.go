@@ -58,6 +58,10 @@ func pairType(bf16 bool) rowType {
 
 const cacheLine = 64
 
+// Pointers into operands are always computed from the index in hand, never moved on at the end of a loop: one past the end
+// of an operand may lie in memory that the garbage collector knows to be free, which it takes for corruption. Scratch and
+// packed weights have room behind them.
+
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 
 // align moves p up to a cache line: unaligned vectors cost twice.
@@ -152,13 +156,14 @@ func (c *correlation) weights(packed unsafe.Pointer, b int) unsafe.Pointer {
 func (c *correlation) row(b int, x, w, bias, y unsafe.Pointer, yPix, first, h int) {
 	nv := c.out.vectors(b)
 	kh, n := clipKernel(c.kh, first, h)
-	t := convTile{x: unsafe.Add(x, kh*c.xLine), w: unsafe.Add(w, 4*kh*c.run*nv*c.out.lanes), bias: unsafe.Add(bias, 4*c.out.first(b)),
-		y: y, xPix: c.xPix, xJump: c.xLine - 4*c.run, yPix: yPix, kh: n, run: c.run, floor: c.floor}
+	x = unsafe.Add(x, kh*c.xLine)
+	t := convTile{w: unsafe.Add(w, 4*kh*c.run*nv*c.out.lanes), bias: unsafe.Add(bias, 4*c.out.first(b)),
+		xPix: c.xPix, xJump: c.xLine - 4*c.run, yPix: yPix, kh: n, run: c.run, floor: c.floor}
+	p := 0
 	for i := range c.tiles.count {
-		t.m = c.tiles.of(i)
+		t.m, t.x, t.y = c.tiles.of(i), unsafe.Add(x, p*c.xPix), unsafe.Add(y, p*yPix)
 		c.level.convTile(nv, c.bf16, &t)
-		t.x = unsafe.Add(t.x, t.m*t.xPix)
-		t.y = unsafe.Add(t.y, t.m*t.yPix)
+		p += t.m
 	}
 }
 
@@ -202,11 +207,11 @@ func (in *convInput) load(x, scratch unsafe.Pointer) unsafe.Pointer {
 	}
 	p := unsafe.Add(scratch, in.scratch)
 	clearBorder(p, in.line, in.h, in.w, in.pixel(), border{in.pad, in.pad, in.pad, in.pad})
-	t := convRows{dst: unsafe.Add(p, in.pad*(in.line+in.pixel())), src: x, n: 1, c: in.w * in.c}
-	for range in.h {
+	corner := unsafe.Add(p, in.pad*(in.line+in.pixel()))
+	t := convRows{n: 1, c: in.w * in.c}
+	for r := range in.h {
+		t.dst, t.src = unsafe.Add(corner, r*in.line), unsafe.Add(x, r*t.c*in.from.bytes())
 		in.level.convRows(&t, in.from, in.to, false)
-		t.dst = unsafe.Add(t.dst, in.line)
-		t.src = unsafe.Add(t.src, in.w*in.c*in.from.bytes())
 	}
 	return p
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // ConvBackward is program.Conv2DBackward for one image at a time. Its definition is the chain of ref.MaxPool2DGrad,
-// ref.ReLUGrad, ref.BiasGrad, ref.Conv2DGradW, ref.Conv2DGradX and the ReLU of the layer before.
+// ref.ActivateGrad, ref.BiasGrad, ref.Conv2DGradW, ref.Conv2DGradX and the ReLU of the layer before.
 //
 // The gradient at the convolution's own output exists only in scratch, one image in second-level cache, framed by zeros so
 // that the gradient by x is a plain correlation with the turned weights; a stride spreads it out with zeros between. The
@@ -29,7 +29,7 @@ type ConvBackward struct {
 	tiles tiles // of run
 	dx    gradX
 
-	sparse  *sparseBackward // nil where it does not apply; then all of the above is unused but in
+	sparse  *sparseBackward // behind a 2x2 pool, where it applies; then grad, pairs, tiles and dx are unused
 	scratch layout
 }
 
@@ -89,8 +89,8 @@ func (b *ConvBackward) Pack(packed, w unsafe.Pointer) {
 	}
 }
 
-// AccBytes is the size of one accumulator of dw and db.
-func (b *ConvBackward) AccBytes() int { return 4 * (b.kh*b.run + 1) * b.out.padded }
+// AccBytes is the size of one accumulator of dw and db, a multiple of a cache line.
+func (b *ConvBackward) AccBytes() int { return roundUp(4*(b.kh*b.run+1)*b.out.padded, cacheLine) }
 
 // dbOff is where db begins in an accumulator.
 func (b *ConvBackward) dbOff() int { return 4 * b.kh * b.run * b.out.padded }
@@ -131,14 +131,14 @@ func (b *ConvBackward) gradW(x, d, acc, scratch unsafe.Pointer) {
 	for i := range b.out.count() {
 		nv := b.out.vectors(i)
 		t.dy = unsafe.Add(d, 4*b.out.first(i))
-		t.dw = unsafe.Add(acc, 4*b.kh*b.run*b.out.first(i))
+		dw := unsafe.Add(acc, 4*b.kh*b.run*b.out.first(i))
 		for kh := range b.kh {
-			t.x = unsafe.Add(x, kh*line)
+			k := 0
 			for j := range b.tiles.count {
 				t.m = b.tiles.of(j)
+				t.x, t.dw = unsafe.Add(x, kh*line+4*k), unsafe.Add(dw, 4*(kh*b.run+k)*nv*b.out.lanes)
 				b.level.convGradW(nv, b.bf16, &t)
-				t.x = unsafe.Add(t.x, 4*t.m)
-				t.dw = unsafe.Add(t.dw, 4*t.m*nv*b.out.lanes)
+				k += t.m
 			}
 		}
 	}
@@ -221,17 +221,17 @@ func (d *gradX) image(g, packed, x, dx, scratch unsafe.Pointer) {
 	line := d.shape.W * pix
 	for i := range d.corr.out.count() {
 		w, off := d.corr.weights(packed, i), d.corr.out.first(i)*d.dtype.bytes()
-		t := convRows{src: sums, dst: unsafe.Add(dx, off), mask: unsafe.Add(x, off), n: d.shape.W,
+		t := convRows{src: sums, n: d.shape.W,
 			c: d.corr.out.channels(i), srcPix: d.sumPixel(), dstPix: pix, maskPix: pix}
 		for r := range d.shape.H {
 			from, first := unsafe.Add(g, r*d.corr.xLine), r+d.shape.Pad-d.shape.KH+1
+			t.dst, t.mask = unsafe.Add(dx, r*line+off), unsafe.Add(x, r*line+off)
 			if d.direct {
 				d.corr.row(i, from, w, bias, t.dst, pix, first, d.rows)
 			} else {
 				d.corr.row(i, from, w, bias, sums, d.sumPixel(), first, d.rows)
 				d.corr.level.convRows(&t, rowF32, d.dtype, d.mask)
 			}
-			t.dst, t.mask = unsafe.Add(t.dst, line), unsafe.Add(t.mask, line)
 		}
 	}
 }

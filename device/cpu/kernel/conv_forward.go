@@ -7,7 +7,7 @@ import (
 )
 
 // ConvForward is program.Conv2D for one image at a time: y = x*w + b, ReLU, max pool. Its definition is the chain of
-// ref.Conv2D, ref.ReLU and ref.MaxPool2D, sums being rounded to the dtype before the pool compares them.
+// ref.Conv2D, ref.Activate and ref.MaxPool2D, sums being rounded to the dtype before the pool compares them.
 //
 // Output channels lie along the vectors; a tile of up to 13 pixels by two vectors stays in registers over the whole sum,
 // so that each weight loaded serves 13 pixels and each input broadcast two vectors. There is no im2col: in NHWC the
@@ -106,11 +106,11 @@ func (f *ConvForward) block(i int, x, w, bias, y, idx, rows unsafe.Pointer) {
 			f.row(i, r, x, w, bias, unsafe.Add(y, r*yLine), 4*f.shape.OC)
 		}
 	default:
-		t := convRows{src: rows, dst: y, n: f.pw, c: f.corr.out.channels(i), srcPix: f.sumPixel(), dstPix: f.shape.OC * f.dtype.bytes()}
+		t := convRows{src: rows, n: f.pw, c: f.corr.out.channels(i), srcPix: f.sumPixel(), dstPix: f.shape.OC * f.dtype.bytes()}
 		for r := range f.oh {
 			f.row(i, r, x, w, bias, rows, f.sumPixel())
+			t.dst = unsafe.Add(y, r*yLine)
 			f.corr.level.convRows(&t, rowF32, f.dtype, false)
-			t.dst = unsafe.Add(t.dst, yLine)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func (f *ConvForward) row(i, r int, x, w, bias, y unsafe.Pointer, yPix int) {
 
 // pooled computes one block of channels and pools it.
 func (f *ConvForward) pooled(i int, x, w, bias, y, idx, rows unsafe.Pointer) {
-	t := convPool{src: rows, y: y, idx: idx, pix: f.sumPixel(), row: f.rowBytes(), step: f.pool.Stride * f.sumPixel(),
+	t := convPool{src: rows, pix: f.sumPixel(), row: f.rowBytes(), step: f.pool.Stride * f.sumPixel(),
 		n: f.pw, c: f.corr.out.channels(i), size: f.pool.Size, yPix: f.shape.OC * f.dtype.bytes(), idxPix: f.shape.OC,
 		floor: reluFloor(f.relu), dead: int32(f.pool.Size * f.pool.Size)}
 	if f.relu {
@@ -142,8 +142,7 @@ func (f *ConvForward) pooled(i int, x, w, bias, y, idx, rows unsafe.Pointer) {
 				f.row(i, first+r, x, w, bias, unsafe.Add(rows, r*f.rowBytes()), f.sumPixel())
 			}
 		}
+		t.y, t.idx = unsafe.Add(y, p*f.pw*t.yPix), unsafe.Add(idx, p*f.pw*t.idxPix)
 		f.corr.level.convPool(&t, f.dtype)
-		t.y = unsafe.Add(t.y, f.pw*t.yPix)
-		t.idx = unsafe.Add(t.idx, f.pw*t.idxPix)
 	}
 }

@@ -76,28 +76,28 @@ func (g *gradImage) load(dy, idxOrY, scratch unsafe.Pointer) unsafe.Pointer {
 		return p
 	}
 	dyPix := g.oc * g.from.bytes()
-	t := convRows{dst: p, src: dy, mask: idxOrY, n: g.ow, c: g.oc, dstPix: g.pix, srcPix: dyPix, maskPix: dyPix}
-	for range g.oh {
-		g.level.convRows(&t, g.from, g.to, g.relu)
-		t.dst, t.src = unsafe.Add(t.dst, g.line), unsafe.Add(t.src, g.ow*dyPix)
+	t := convRows{n: g.ow, c: g.oc, dstPix: g.pix, srcPix: dyPix, maskPix: dyPix}
+	for r := range g.oh {
+		t.dst, t.src = unsafe.Add(p, r*g.line), unsafe.Add(dy, r*g.ow*dyPix)
 		if g.relu {
-			t.mask = unsafe.Add(t.mask, g.ow*dyPix)
+			t.mask = unsafe.Add(idxOrY, r*g.ow*dyPix)
 		}
+		g.level.convRows(&t, g.from, g.to, g.relu)
 	}
 	return p
 }
 
 func (g *gradImage) unpool(p, dy, idx unsafe.Pointer) {
 	ph, pw := g.pool.Out(g.oh, g.ow)
-	t := convUnpool{dst: p, dy: dy, idx: idx, pix: g.pix, row: g.line, step: g.pool.Stride * g.pix, n: pw, c: g.oc,
+	t := convUnpool{pix: g.pix, row: g.line, step: g.pool.Stride * g.pix, n: pw, c: g.oc,
 		size: g.pool.Size, dyPix: g.oc * g.from.bytes(), idxPix: g.oc}
 	if overlaps(g.pool) {
 		t.add = ^uint32(0)
 	}
-	for range ph {
+	for r := range ph {
+		t.dst = unsafe.Add(p, r*g.pool.Stride*g.line)
+		t.dy, t.idx = unsafe.Add(dy, r*pw*t.dyPix), unsafe.Add(idx, r*pw*t.idxPix)
 		g.level.convUnpool(&t, g.from, g.to)
-		t.dst = unsafe.Add(t.dst, g.pool.Stride*g.line)
-		t.dy, t.idx = unsafe.Add(t.dy, pw*t.dyPix), unsafe.Add(t.idx, pw*t.idxPix)
 	}
 }
 
@@ -148,7 +148,7 @@ func (p *pairImage) load(l Level, src unsafe.Pointer, line int, scratch unsafe.P
 	for r := range p.rows {
 		from, to := unsafe.Add(src, r*line), unsafe.Add(dst, r*p.line)
 		i := 0
-		if p.step == 2*p.c { // side by side
+		if p.step == 2*p.c && p.limit > 0 { // side by side
 			l.convPairs(to, from, unsafe.Add(from, p.next), p.limit*p.c)
 			i = p.limit
 		}

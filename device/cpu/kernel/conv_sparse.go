@@ -89,10 +89,10 @@ func (b *sparseBackward) pack(packed, w unsafe.Pointer) {
 // image is ConvBackward.Image; px is the prepared image.
 func (b *sparseBackward) image(x, px, packed, dy, idx, dx, acc, scratch unsafe.Pointer) {
 	lists := unsafe.Add(scratch, b.lists)
-	st := b.stage(dy, idx, acc, lists)
+	st := b.stage(acc, lists)
 	for r := 0; r < b.ph; r += b.band {
 		rows := min(b.band, b.ph-r)
-		b.stageBand(&st, r, rows, scratch)
+		b.stageBand(&st, dy, idx, r, rows, scratch)
 		b.gradW(px, acc, scratch)
 	}
 	if b.needX {
@@ -101,9 +101,9 @@ func (b *sparseBackward) image(x, px, packed, dy, idx, dx, acc, scratch unsafe.P
 }
 
 // stage is the request for the first row of pooled gradients.
-func (b *sparseBackward) stage(dy, idx, acc, lists unsafe.Pointer) convStage {
+func (b *sparseBackward) stage(acc, lists unsafe.Pointer) convStage {
 	pix := 4 * b.shape.C
-	st := convStage{dy: dy, idx: idx, db: unsafe.Add(acc, 4*sparseTaps*b.shape.C*b.oc), list: lists, delta: b.listsDelta, n: b.pw,
+	st := convStage{db: unsafe.Add(acc, 4*sparseTaps*b.shape.C*b.oc), list: lists, delta: b.listsDelta, n: b.pw,
 		c: b.shape.OC, dyPix: b.shape.OC * b.dtype.bytes(), idxPix: b.shape.OC, pix: 4 * b.oc, xStep: int32(2 * pix)}
 	if b.needX {
 		st.lists = 1
@@ -118,13 +118,13 @@ func (b *sparseBackward) stage(dy, idx, acc, lists unsafe.Pointer) convStage {
 }
 
 // stageBand prepares rows pooled rows from first on, by channel.
-func (b *sparseBackward) stageBand(st *convStage, first, rows int, scratch unsafe.Pointer) {
+func (b *sparseBackward) stageBand(st *convStage, dy, idx unsafe.Pointer, first, rows int, scratch unsafe.Pointer) {
 	grad, off := unsafe.Add(scratch, b.grad), unsafe.Add(scratch, b.off)
 	st.grad, st.off = grad, off
 	for r := first; r < first+rows; r++ {
 		st.xOff = int32(2 * r * b.line)
+		st.dy, st.idx = unsafe.Add(dy, r*b.pw*st.dyPix), unsafe.Add(idx, r*b.pw*st.idxPix)
 		b.level.convStage(st, b.dtype)
-		st.dy, st.idx = unsafe.Add(st.dy, b.pw*st.dyPix), unsafe.Add(st.idx, b.pw*st.idxPix)
 		st.grad, st.off = unsafe.Add(st.grad, b.pw*st.pix), unsafe.Add(st.off, b.pw*st.pix)
 	}
 	clearBytes(st.grad, (b.slots-rows*b.pw)*st.pix) // slots without a pixel have no gradient; their offsets are not read
@@ -171,10 +171,11 @@ func (b *sparseBackward) gradX(x, packed, dx, lists, scratch unsafe.Pointer) {
 		return
 	}
 	size := b.dtype.bytes()
-	t := convRows{dst: dx, src: unsafe.Add(sum, s.Pad*(b.dxLine+4*s.C)), mask: x, n: 1, c: s.W * s.C}
-	for range s.H {
+	t := convRows{n: 1, c: s.W * s.C}
+	for r := range s.H {
+		t.dst, t.mask = unsafe.Add(dx, r*t.c*size), unsafe.Add(x, r*t.c*size)
+		t.src = unsafe.Add(sum, (s.Pad+r)*b.dxLine+4*s.Pad*s.C)
 		b.level.convRows(&t, rowF32, b.dtype, b.mask)
-		t.dst, t.src, t.mask = unsafe.Add(t.dst, t.c*size), unsafe.Add(t.src, b.dxLine), unsafe.Add(t.mask, t.c*size)
 	}
 }
 

@@ -265,3 +265,83 @@ func TestConvErrors(t *testing.T) {
 		t.Error("shape and instruction differ: no error")
 	}
 }
+
+// fence moves a tensor to right before a page that must not be touched, so that reads beyond its end show, too.
+func fence(t *testing.T, x *tensor) *tensor {
+	if x == nil {
+		return nil
+	}
+	n := len(x.ref) * x.dtype.Size()
+	mem, release := fenced(t, n)
+	t.Cleanup(release)
+	copy(mem, unsafe.Slice((*byte)(x.ptr()), n))
+	return &tensor{dtype: x.dtype, ref: x.ref, buf: mem}
+}
+
+// A read or write beyond the end of an operand, of the packed weights or of scratch ends the test with a fault.
+func TestConvStaysInside(t *testing.T) {
+	for _, d := range floatTypes {
+		for i, c := range convCases(13, 12, d) {
+			r := rand.New(rand.NewPCG(14, uint64(i)))
+			w, b := fence(t, newTensor(d, c.KH*c.KW*c.C*c.OC).fill(ints(r))), fence(t, newTensor(program.Float32, c.OC).fill(ints(r)))
+			in := c.backwardInputs(r, ints(r))
+			in.x, in.dy, in.idxOrY = fence(t, in.x), fence(t, in.dy), fence(t, in.idxOrY)
+			for _, l := range Levels() {
+				f, err := NewConvForward(l, c.ConvShape, c.bias, c.relu, c.pool)
+				if err != nil {
+					t.Fatal(err)
+				}
+				packed, scratch := fence(t, dirty(f.PackedBytes())), fence(t, dirty(f.ScratchBytes()))
+				y, idx := fence(t, newTensor(d, len(in.dy.ref))), fence(t, newTensor(program.Uint8, len(in.dy.ref)))
+				f.Pack(packed.ptr(), w.ptr())
+				f.Image(in.x.ptr(), packed.ptr(), b.ptr(), y.ptr(), idx.ptr(), scratch.ptr())
+
+				k := c.plan(t, l)
+				packed, scratch = fence(t, dirty(max(k.PackedBytes(), 1))), fence(t, dirty(max(k.ScratchBytes(), 1)))
+				acc, dx := fence(t, newTensor(program.Float32, 2*k.AccBytes()/4)), fence(t, newTensor(d, len(in.x.ref)))
+				dw, db := fence(t, newTensor(d, len(w.ref))), fence(t, newTensor(program.Float32, c.OC))
+				other := dx.ptr() // not read
+				if in.idxOrY != nil {
+					other = in.idxOrY.ptr()
+				}
+				k.Pack(packed.ptr(), w.ptr())
+				k.Image(in.x.ptr(), packed.ptr(), in.dy.ptr(), other, dx.ptr(), acc.ptr(), scratch.ptr())
+				k.Finish(dw.ptr(), db.ptr(), acc.ptr(), 2)
+			}
+		}
+	}
+}
+
+// Image and Finish run in every step, on every worker: no garbage.
+func TestConvAllocatesNothing(t *testing.T) {
+	for _, d := range floatTypes {
+		for i, c := range convCases(15, 4, d) {
+			r := rand.New(rand.NewPCG(16, uint64(i)))
+			w, b, in := newTensor(d, c.KH*c.KW*c.C*c.OC), newTensor(program.Float32, c.OC), c.backwardInputs(r, ints(r))
+			y, idx, dx := newTensor(d, len(in.dy.ref)), newTensor(program.Uint8, len(in.dy.ref)), newTensor(d, len(in.x.ref))
+			other := idx
+			if in.idxOrY != nil {
+				other = in.idxOrY
+			}
+			for _, l := range Levels()[1:] {
+				f, err := NewConvForward(l, c.ConvShape, c.bias, c.relu, c.pool)
+				if err != nil {
+					t.Fatal(err)
+				}
+				k := c.plan(t, l)
+				packed, scratch := dirty(max(f.PackedBytes(), k.PackedBytes())), dirty(max(f.ScratchBytes(), k.ScratchBytes()))
+				acc := newTensor(program.Float32, k.AccBytes()/4)
+				n := testing.AllocsPerRun(1, func() {
+					f.Pack(packed.ptr(), w.ptr())
+					f.Image(in.x.ptr(), packed.ptr(), b.ptr(), y.ptr(), idx.ptr(), scratch.ptr())
+					k.Pack(packed.ptr(), w.ptr())
+					k.Image(in.x.ptr(), packed.ptr(), in.dy.ptr(), other.ptr(), dx.ptr(), acc.ptr(), scratch.ptr())
+					k.Finish(w.ptr(), b.ptr(), acc.ptr(), 1)
+				})
+				if n > 0 {
+					t.Errorf("%s: %v: %v allocations", l, c, n)
+				}
+			}
+		}
+	}
+}
