@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"runtime"
 	"testing"
 
 	"halfstep/device"
@@ -31,6 +32,25 @@ func TestConformance(t *testing.T) {
 	for _, l := range kernel.Levels() {
 		t.Run(l.String(), func(t *testing.T) {
 			conformance.Run(t, opener(l, 2), conformance.Options{Reference: opener(kernel.Portable, 1)})
+		})
+	}
+}
+
+// TestThreads trains the suite's networks with one, two and three workers at every level: no bit may depend on them.
+func TestThreads(t *testing.T) {
+	for _, l := range kernel.Levels() {
+		t.Run(l.String(), func(t *testing.T) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+			var devices []device.Device
+			for threads := 1; threads <= 3; threads++ {
+				runtime.GOMAXPROCS(threads)
+				dev := opener(l, 0)(t)
+				if n := dev.Properties().Threads; n != threads {
+					t.Fatalf("with GOMAXPROCS=%d the device has %d workers", threads, n)
+				}
+				devices = append(devices, dev)
+			}
+			conformance.Identical(t, conformance.Options{}, devices...)
 		})
 	}
 }

@@ -1,5 +1,34 @@
 package main
 
+// gemmPackPanels6 writes the packing of k rows into so many panels of 6 float32 columns.
+func (a *asm) gemmPackPanels6() {
+	a.fn("gemmPackPanels6AVX2", "gemmPackPanels6AVX2 packs whole panels of 6 columns; its twin is gemmPackPanels.\n"+
+		"It reads 2 columns and writes 2 elements beyond the last panel's.", "dst, src unsafe.Pointer, ds, ss, k, panels int")
+	a.load("dst", "DI")
+	a.load("src", "SI")
+	a.load("ds", "R8")
+	a.load("ss", "R9")
+	a.load("k", "R10")
+	a.load("panels", "R11")
+	a.label("row")
+	a.op("MOVQ", "SI", "BX")
+	a.op("MOVQ", "DI", "DX")
+	a.op("MOVQ", "R11", "CX")
+	a.label("panel")
+	a.op("PREFETCHT0", "(BX)(R9*8)")
+	a.op("VMOVUPS", "(BX)", "Y0")
+	a.op("VMOVUPS", "Y0", "(DX)")
+	a.op("ADDQ", "$24", "BX")
+	a.op("ADDQ", "R8", "DX")
+	a.op("DECQ", "CX")
+	a.op("JNZ", "panel")
+	a.op("ADDQ", "R9", "SI")
+	a.op("ADDQ", "$24", "DI")
+	a.op("DECQ", "R10")
+	a.op("JNZ", "row")
+	a.ret()
+}
+
 // gemmTranspose8 writes the transposition of 8 rows of k float32, a multiple of 8, into a panel of 16 columns.
 func (a *asm) gemmTranspose8() {
 	a.fn("gemmTranspose8AVX2", "gemmTranspose8AVX2 is dst[16*i+r] = src[r][i] for 8 rows r, ss bytes apart, and i below k, a multiple of 8;\n"+
@@ -19,7 +48,7 @@ func (a *asm) gemmTranspose8() {
 			a.op("VMOVUPS", m, y(4*half+i))
 		}
 	}
-	for r := 0; r < 8; r += 4 {
+	for r := 0; r < 8; r += 4 { // within 128-bit lanes: four rows by four columns
 		a.op("VUNPCKLPS", y(r+1), y(r), y(8+r))
 		a.op("VUNPCKHPS", y(r+1), y(r), y(9+r))
 		a.op("VUNPCKLPS", y(r+3), y(r+2), y(10+r))

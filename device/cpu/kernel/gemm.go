@@ -18,15 +18,15 @@ import (
 //
 // The three products of a linear layer y = x·w + b, x [B,K], w [K,N]:
 //
-//	y  = x·w     Bias, ReLU when fused
-//	dx = dy·wᵀ   TransB, MaskReLU when x is the output of a ReLU
-//	dw = xᵀ·dy   TransA, ColSum for db
+//	y  = x·w     [B,N] = [B,K]·[K,N]    Bias, ReLU when fused
+//	dx = dy·wᵀ   [B,K] = [B,N]·[K,N]ᵀ   TransB, MaskReLU when x is the output of a ReLU
+//	dw = xᵀ·dy   [K,N] = [B,K]ᵀ·[B,N]   TransA, ColSum for db
 type GEMMShape struct {
 	M, N, K        int
 	TransA, TransB bool
 	A, B, C        program.DType
 	Bias           bool // add a row of N float32
-	ReLU           bool // C = max(C, 0); a NaN stays
+	ReLU           bool // C = 0 where C is below 0; a NaN stays
 	MaskReLU       bool // C = 0 where mask is not above 0; mask has C's shape and dtype
 	ColSum         bool // also sum the rows of B, in order, to N float32; without TransB
 }
@@ -67,16 +67,18 @@ type Epilogue struct {
 	ColSum unsafe.Pointer // [N] float32, written
 }
 
-// GEMM is a matrix product made ready for one shape. It is the algorithm of Goto and van de Geijn, "Anatomy of
-// high-performance matrix multiplication" (2008): C is cut into blocks, one task each; a task packs a block of A to stay in
-// the second-level cache and then panel after panel of B to stay in the first, and the tile kernel runs over both. Each
-// element of C is summed over all of K in one task, so that neither blocks nor workers change a bit of the result.
+// GEMM is a matrix product made ready for one shape, after Goto and van de Geijn, "Anatomy of high-performance matrix
+// multiplication" (2008). C is cut into blocks, one task each. For each part of K a task packs its block of B to stay in the
+// second-level cache and goes down the rows of A, a few tiles of which are packed at a time; the tile at hand stays in the
+// first level while B's panels pass by. The sums of an element of C stay in one task and run over K in order, so that
+// neither blocks nor workers change a bit of the result.
 //
-// Element types differ only in packing, tile and store routines. One Run at a time.
+// Element types and levels differ only in packing, tile and store routines. One Run at a time.
 type GEMM struct {
 	shape GEMMShape
 	r     gemmRoutines
-	gemmBlocks
+	gemmPlan
+	direct bool // tiles go to C as they are
 	pool   *pool.Pool
 	vec    *Vec
 	run    func(worker, task int)
@@ -89,8 +91,9 @@ type GEMM struct {
 // gemmLayout says where the parts of a worker's scratch lie, in bytes.
 type gemmLayout struct {
 	rowA, panelA     int // distance of packed rows of A, or of panels when TransA
-	b, acc, tile     int // after A from 0: one panel of B, float32 sums between blocks of K, one tile of C
-	bias             int // one row of a tile
+	panelB           int // distance of packed panels of B
+	a, sums, tile    int // after B from 0: tiles of A, sums between blocks of K, one tile of C
+	bias             int // what sums start with, a row for each panel
 	tileRow, tileAll int // bytes of a tile's row, and of a tile
 	worker           int
 }
@@ -101,9 +104,10 @@ func NewGEMM(l Level, s GEMMShape, p *pool.Pool) (*GEMM, error) {
 		return nil, fmt.Errorf("%v: %w", s, err)
 	}
 	g := &GEMM{shape: s, r: newGEMMRoutines(l, s), pool: p, vec: NewVec(l)}
-	g.gemmBlocks = newGEMMBlocks(s, &g.r, p.Workers())
+	g.gemmPlan = newGEMMPlan(s, &g.r, p.Workers())
 	g.layout = g.newLayout()
 	g.run = g.task
+	g.direct = !s.ReLU && !s.MaskReLU && (s.C == program.Float32 || s.C == program.Float64)
 	return g, nil
 }
 
@@ -112,65 +116,65 @@ func (g *GEMM) newLayout() gemmLayout {
 	up := func(n int) int { return (n + line - 1) / line * line }
 	s, r := g.shape, &g.r
 	var l gemmLayout
-	steps := (g.kc + r.perStep - 1) / r.perStep
+	steps := ceilDiv(g.kc, r.perStep)
 	// One line more keeps rows and panels off multiples of 4096 bytes, which would share few sets of the first-level
 	// cache, and takes what pack routines write beyond the end.
 	l.rowA = up(steps*r.packed) + line
 	l.panelA = up(steps*r.rows*r.packed) + line
-	l.b = g.mc * l.rowA
-	if s.TransA {
-		l.b = (g.mc + r.rows - 1) / r.rows * l.panelA
+	l.panelB = up((steps+packSlack)*r.cols*r.packed) + line
+	if !g.inPlaceB {
+		l.a = g.panels(g.nc) * l.panelB
 	}
-	l.tileRow = r.cols * r.acc
+	tiles := min(gemmTilesA, g.tiles(g.mc))
+	l.sums = l.a + tiles*r.rows*l.rowA
+	if s.TransA {
+		l.sums = l.a + tiles*l.panelA
+	}
+	l.tileRow = r.cols * r.sum
 	l.tileAll = r.rows * l.tileRow
-	l.acc = l.b + up((steps+packSlack)*r.cols*r.packed)
-	l.tile = l.acc
+	l.tile = l.sums
 	if g.kc < s.K {
 		l.tile += g.tiles(g.mc) * g.panels(g.nc) * l.tileAll
 	}
 	l.bias = l.tile + l.tileAll
-	l.worker = l.bias + up(l.tileRow) + line
+	l.worker = up(l.bias+g.panels(g.nc)*l.tileRow) + line
 	return l
 }
 
-func (g *GEMM) tiles(rows int) int  { return (rows + g.r.rows - 1) / g.r.rows }
-func (g *GEMM) panels(cols int) int { return (cols + g.r.cols - 1) / g.r.cols }
+func (g *GEMM) tiles(rows int) int  { return ceilDiv(rows, g.r.rows) }
+func (g *GEMM) panels(cols int) int { return ceilDiv(cols, g.r.cols) }
 
-// WorkBytes is the size of the scratch that Run wants, aligned to 64 bytes.
+// WorkBytes is the size of the scratch that Run wants, aligned to 64 bytes; it grows with the workers.
 func (g *GEMM) WorkBytes() int { return g.pool.Workers() * g.layout.worker }
 
 // Run computes C. Operands the shape does not ask for are ignored; none may overlap another. It allocates nothing.
 func (g *GEMM) Run(a, b, c unsafe.Pointer, e Epilogue, work unsafe.Pointer) {
 	g.a, g.b, g.c, g.e, g.work = a, b, c, e, work
-	g.pool.For(g.tasks(), g.run)
+	tasks := g.blockRows * g.blockCols
+	if g.shape.ColSum {
+		tasks++
+	}
+	if g.blockRows*g.blockCols > 1 {
+		g.pool.For(tasks, g.run)
+	} else { // not worth waking the workers
+		for i := range tasks {
+			g.run(0, i)
+		}
+	}
 	g.a, g.b, g.c, g.e, g.work = nil, nil, nil, Epilogue{}, nil
 }
 
-// tasks is the number of C's blocks, plus one for the column sums.
-func (g *GEMM) tasks() int {
-	n := g.blockRows * g.blockCols
-	if g.shape.ColSum {
-		n++
-	}
-	return n
-}
-
+// task computes a block of C or, as the last task, the column sums.
 func (g *GEMM) task(worker, task int) {
 	if task == g.blockRows*g.blockCols {
 		g.colSum()
 		return
 	}
 	s := &g.shape
-	m0, n0 := task%g.blockRows*g.mc, task/g.blockRows*g.nc
-	b := gemmBlock{GEMM: g, m0: m0, n0: n0, m: min(g.mc, s.M-m0), n: min(g.nc, s.N-n0),
+	b := gemmBlock{GEMM: g, m0: task % g.blockRows * g.mc, n0: task / g.blockRows * g.nc,
 		scratch: unsafe.Add(g.work, worker*g.layout.worker)}
-	for b.k0 = 0; b.k0 < s.K; b.k0 += g.kc {
-		b.k = min(g.kc, s.K-b.k0)
-		b.packA()
-		for j := 0; j < b.n; j += g.r.cols {
-			b.panel(j)
-		}
-	}
+	b.m, b.n = min(g.mc, s.M-b.m0), min(g.nc, s.N-b.n0)
+	b.run()
 }
 
 // colSum sums the rows of B.

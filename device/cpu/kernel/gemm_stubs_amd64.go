@@ -4,155 +4,215 @@ package kernel
 
 import "unsafe"
 
-// gemmRowF32x4AVX512 is the inner loop of a tile of 4 rows; its twin is gemmTileRow.
+// gemmRowF32x4x16AVX512 is the inner loop of a tile of 4 rows; its twin is gemmTileRow.
 //
 //go:noescape
-func gemmRowF32x4AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowF32x4x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmRowF32x8AVX512 is the inner loop of a tile of 8 rows; its twin is gemmTileRow.
+// gemmRowBF16Pairx4x16AVX512 is the inner loop of a tile of 4 rows; its twin is gemmPairs.
 //
 //go:noescape
-func gemmRowF32x8AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowBF16Pairx4x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmRowF32x12AVX512 is the inner loop of a tile of 12 rows; its twin is gemmTileRow.
+// gemmRowF32x4x32AVX512 is the inner loop of a tile of 4 rows; its twin is gemmTileRow.
 //
 //go:noescape
-func gemmRowF32x12AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowF32x4x32AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmColF32x4AVX512 is the inner loop of a tile of 4 rows; its twin is gemmTileCol.
+// gemmRowBF16Pairx4x32AVX512 is the inner loop of a tile of 4 rows; its twin is gemmPairs.
 //
 //go:noescape
-func gemmColF32x4AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowBF16Pairx4x32AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmColF32x8AVX512 is the inner loop of a tile of 8 rows; its twin is gemmTileCol.
+// gemmRowF64x4x16AVX512 is the inner loop of a tile of 4 rows; its twin is gemmTileRow.
 //
 //go:noescape
-func gemmColF32x8AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowF64x4x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmColF32x12AVX512 is the inner loop of a tile of 12 rows; its twin is gemmTileCol.
+// gemmRowF32x8x16AVX512 is the inner loop of a tile of 8 rows; its twin is gemmTileRow.
 //
 //go:noescape
-func gemmColF32x12AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowF32x8x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmRowF64x4AVX512 is the inner loop of a tile of 4 rows; its twin is gemmTileRow.
+// gemmRowBF16Pairx8x16AVX512 is the inner loop of a tile of 8 rows; its twin is gemmPairs.
 //
 //go:noescape
-func gemmRowF64x4AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowBF16Pairx8x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmRowF64x8AVX512 is the inner loop of a tile of 8 rows; its twin is gemmTileRow.
+// gemmRowF32x8x32AVX512 is the inner loop of a tile of 8 rows; its twin is gemmTileRow.
 //
 //go:noescape
-func gemmRowF64x8AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowF32x8x32AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmRowF64x12AVX512 is the inner loop of a tile of 12 rows; its twin is gemmTileRow.
+// gemmRowBF16Pairx8x32AVX512 is the inner loop of a tile of 8 rows; its twin is gemmPairs.
 //
 //go:noescape
-func gemmRowF64x12AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowBF16Pairx8x32AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmColF64x4AVX512 is the inner loop of a tile of 4 rows; its twin is gemmTileCol.
+// gemmRowF64x8x16AVX512 is the inner loop of a tile of 8 rows; its twin is gemmTileRow.
 //
 //go:noescape
-func gemmColF64x4AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowF64x8x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmColF64x8AVX512 is the inner loop of a tile of 8 rows; its twin is gemmTileCol.
+// gemmRowF32x12x16AVX512 is the inner loop of a tile of 12 rows; its twin is gemmTileRow.
 //
 //go:noescape
-func gemmColF64x8AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowF32x12x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmColF64x12AVX512 is the inner loop of a tile of 12 rows; its twin is gemmTileCol.
+// gemmRowBF16Pairx12x16AVX512 is the inner loop of a tile of 12 rows; its twin is gemmPairs.
 //
 //go:noescape
-func gemmColF64x12AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowBF16Pairx12x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmRowBF16Pairx4AVX512 is the inner loop of a tile of 4 rows; its twin is gemmTileRow.
+// gemmRowF32x12x32AVX512 is the inner loop of a tile of 12 rows; its twin is gemmTileRow.
 //
 //go:noescape
-func gemmRowBF16Pairx4AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowF32x12x32AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmRowBF16Pairx8AVX512 is the inner loop of a tile of 8 rows; its twin is gemmTileRow.
+// gemmRowBF16Pairx12x32AVX512 is the inner loop of a tile of 12 rows; its twin is gemmPairs.
 //
 //go:noescape
-func gemmRowBF16Pairx8AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowBF16Pairx12x32AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmRowBF16Pairx12AVX512 is the inner loop of a tile of 12 rows; its twin is gemmTileRow.
+// gemmRowF64x12x16AVX512 is the inner loop of a tile of 12 rows; its twin is gemmTileRow.
 //
 //go:noescape
-func gemmRowBF16Pairx12AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowF64x12x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmColBF16Pairx4AVX512 is the inner loop of a tile of 4 rows; its twin is gemmTileCol.
+// gemmRowF32x2x16AVX2 is the inner loop of a tile of 2 rows; its twin is gemmTileRow.
 //
 //go:noescape
-func gemmColBF16Pairx4AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowF32x2x16AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmColBF16Pairx8AVX512 is the inner loop of a tile of 8 rows; its twin is gemmTileCol.
+// gemmRowF64x2x8AVX2 is the inner loop of a tile of 2 rows; its twin is gemmTileRow.
 //
 //go:noescape
-func gemmColBF16Pairx8AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowF64x2x8AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmColBF16Pairx12AVX512 is the inner loop of a tile of 12 rows; its twin is gemmTileCol.
+// gemmRowF32x4x16AVX2 is the inner loop of a tile of 4 rows; its twin is gemmTileRow.
 //
 //go:noescape
-func gemmColBF16Pairx12AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowF32x4x16AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmRowF32x2AVX2 is the inner loop of a tile of 2 rows; its twin is gemmTileRow.
+// gemmRowF64x4x8AVX2 is the inner loop of a tile of 4 rows; its twin is gemmTileRow.
 //
 //go:noescape
-func gemmRowF32x2AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowF64x4x8AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmRowF32x4AVX2 is the inner loop of a tile of 4 rows; its twin is gemmTileRow.
+// gemmRowF32x6x16AVX2 is the inner loop of a tile of 6 rows; its twin is gemmTileRow.
 //
 //go:noescape
-func gemmRowF32x4AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowF32x6x16AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmRowF32x6AVX2 is the inner loop of a tile of 6 rows; its twin is gemmTileRow.
+// gemmRowF64x6x8AVX2 is the inner loop of a tile of 6 rows; its twin is gemmTileRow.
 //
 //go:noescape
-func gemmRowF32x6AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmRowF64x6x8AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmColF32x2AVX2 is the inner loop of a tile of 2 rows; its twin is gemmTileCol.
+// gemmColF32x4x16AVX512 is the inner loop of a tile of 4 rows; its twin is gemmTileCol.
 //
 //go:noescape
-func gemmColF32x2AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmColF32x4x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmColF32x4AVX2 is the inner loop of a tile of 4 rows; its twin is gemmTileCol.
+// gemmColBF16Pairx4x16AVX512 is the inner loop of a tile of 4 rows; its twin is gemmPairs.
 //
 //go:noescape
-func gemmColF32x4AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmColBF16Pairx4x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmColF32x6AVX2 is the inner loop of a tile of 6 rows; its twin is gemmTileCol.
+// gemmColF32x4x32AVX512 is the inner loop of a tile of 4 rows; its twin is gemmTileCol.
 //
 //go:noescape
-func gemmColF32x6AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmColF32x4x32AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmRowF64x2AVX2 is the inner loop of a tile of 2 rows; its twin is gemmTileRow.
+// gemmColBF16Pairx4x32AVX512 is the inner loop of a tile of 4 rows; its twin is gemmPairs.
 //
 //go:noescape
-func gemmRowF64x2AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmColBF16Pairx4x32AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmRowF64x4AVX2 is the inner loop of a tile of 4 rows; its twin is gemmTileRow.
+// gemmColF64x4x16AVX512 is the inner loop of a tile of 4 rows; its twin is gemmTileCol.
 //
 //go:noescape
-func gemmRowF64x4AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmColF64x4x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmRowF64x6AVX2 is the inner loop of a tile of 6 rows; its twin is gemmTileRow.
+// gemmColF32x8x16AVX512 is the inner loop of a tile of 8 rows; its twin is gemmTileCol.
 //
 //go:noescape
-func gemmRowF64x6AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmColF32x8x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmColF64x2AVX2 is the inner loop of a tile of 2 rows; its twin is gemmTileCol.
+// gemmColBF16Pairx8x16AVX512 is the inner loop of a tile of 8 rows; its twin is gemmPairs.
 //
 //go:noescape
-func gemmColF64x2AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmColBF16Pairx8x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmColF64x4AVX2 is the inner loop of a tile of 4 rows; its twin is gemmTileCol.
+// gemmColF32x8x32AVX512 is the inner loop of a tile of 8 rows; its twin is gemmTileCol.
 //
 //go:noescape
-func gemmColF64x4AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmColF32x8x32AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
-// gemmColF64x6AVX2 is the inner loop of a tile of 6 rows; its twin is gemmTileCol.
+// gemmColBF16Pairx8x32AVX512 is the inner loop of a tile of 8 rows; its twin is gemmPairs.
 //
 //go:noescape
-func gemmColF64x6AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+func gemmColBF16Pairx8x32AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+
+// gemmColF64x8x16AVX512 is the inner loop of a tile of 8 rows; its twin is gemmTileCol.
+//
+//go:noescape
+func gemmColF64x8x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+
+// gemmColF32x12x16AVX512 is the inner loop of a tile of 12 rows; its twin is gemmTileCol.
+//
+//go:noescape
+func gemmColF32x12x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+
+// gemmColBF16Pairx12x16AVX512 is the inner loop of a tile of 12 rows; its twin is gemmPairs.
+//
+//go:noescape
+func gemmColBF16Pairx12x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+
+// gemmColF32x12x32AVX512 is the inner loop of a tile of 12 rows; its twin is gemmTileCol.
+//
+//go:noescape
+func gemmColF32x12x32AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+
+// gemmColBF16Pairx12x32AVX512 is the inner loop of a tile of 12 rows; its twin is gemmPairs.
+//
+//go:noescape
+func gemmColBF16Pairx12x32AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+
+// gemmColF64x12x16AVX512 is the inner loop of a tile of 12 rows; its twin is gemmTileCol.
+//
+//go:noescape
+func gemmColF64x12x16AVX512(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+
+// gemmColF32x2x16AVX2 is the inner loop of a tile of 2 rows; its twin is gemmTileCol.
+//
+//go:noescape
+func gemmColF32x2x16AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+
+// gemmColF64x2x8AVX2 is the inner loop of a tile of 2 rows; its twin is gemmTileCol.
+//
+//go:noescape
+func gemmColF64x2x8AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+
+// gemmColF32x4x16AVX2 is the inner loop of a tile of 4 rows; its twin is gemmTileCol.
+//
+//go:noescape
+func gemmColF32x4x16AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+
+// gemmColF64x4x8AVX2 is the inner loop of a tile of 4 rows; its twin is gemmTileCol.
+//
+//go:noescape
+func gemmColF64x4x8AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+
+// gemmColF32x6x16AVX2 is the inner loop of a tile of 6 rows; its twin is gemmTileCol.
+//
+//go:noescape
+func gemmColF32x6x16AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
+
+// gemmColF64x6x8AVX2 is the inner loop of a tile of 6 rows; its twin is gemmTileCol.
+//
+//go:noescape
+func gemmColF64x6x8AVX2(k int, a unsafe.Pointer, as int, b unsafe.Pointer, bs, cols int, init unsafe.Pointer, is int, out unsafe.Pointer, os int)
 
 // gemmPackRowsF32AVX512 packs A for the row form; its twin is gemmPackRows.
 //
@@ -238,6 +298,18 @@ func gemmPackPanels32xBF16PairAVX512(dst, src unsafe.Pointer, ds, ss, k, n int)
 //go:noescape
 func gemmPackTransposedBF16PairAVX512(dst, src unsafe.Pointer, ds, ss, k, n int)
 
+// gemmPackPanels6AVX2 packs whole panels of 6 columns; its twin is gemmPackPanels.
+// It reads 2 columns and writes 2 elements beyond the last panel's.
+//
+//go:noescape
+func gemmPackPanels6AVX2(dst, src unsafe.Pointer, ds, ss, k, panels int)
+
+// gemmTranspose8AVX2 is dst[16*i+r] = src[r][i] for 8 rows r, ss bytes apart, and i below k, a multiple of 8;
+// its twin is gemmPackTransposed.
+//
+//go:noescape
+func gemmTranspose8AVX2(dst, src unsafe.Pointer, ss, k int)
+
 // gemmStoreF32AVX512 writes a tile to C; its twin is gemmStore.
 //
 //go:noescape
@@ -283,8 +355,52 @@ func gemmStoreReLUBF16AVX512(c unsafe.Pointer, cs int, tile unsafe.Pointer, rows
 //go:noescape
 func gemmStoreMaskBF16AVX512(c unsafe.Pointer, cs int, tile unsafe.Pointer, rows, cols int, mask unsafe.Pointer)
 
-// gemmTranspose8AVX2 is dst[16*i+r] = src[r][i] for 8 rows r, ss bytes apart, and i below k, a multiple of 8;
-// its twin is gemmPackTransposed.
+// gemmStoreF32AVX2 writes a tile to C; its twin is gemmStore.
 //
 //go:noescape
-func gemmTranspose8AVX2(dst, src unsafe.Pointer, ss, k int)
+func gemmStoreF32AVX2(c unsafe.Pointer, cs int, tile unsafe.Pointer, rows, cols int, mask unsafe.Pointer)
+
+// gemmStoreReLUF32AVX2 writes a tile to C; its twin is gemmStore.
+//
+//go:noescape
+func gemmStoreReLUF32AVX2(c unsafe.Pointer, cs int, tile unsafe.Pointer, rows, cols int, mask unsafe.Pointer)
+
+// gemmStoreMaskF32AVX2 writes a tile to C; its twin is gemmStore.
+//
+//go:noescape
+func gemmStoreMaskF32AVX2(c unsafe.Pointer, cs int, tile unsafe.Pointer, rows, cols int, mask unsafe.Pointer)
+
+// gemmStoreF16AVX2 writes a tile to C; its twin is gemmStore.
+//
+//go:noescape
+func gemmStoreF16AVX2(c unsafe.Pointer, cs int, tile unsafe.Pointer, rows, cols int, mask unsafe.Pointer)
+
+// gemmStoreReLUF16AVX2 writes a tile to C; its twin is gemmStore.
+//
+//go:noescape
+func gemmStoreReLUF16AVX2(c unsafe.Pointer, cs int, tile unsafe.Pointer, rows, cols int, mask unsafe.Pointer)
+
+// gemmStoreMaskF16AVX2 writes a tile to C; its twin is gemmStore.
+//
+//go:noescape
+func gemmStoreMaskF16AVX2(c unsafe.Pointer, cs int, tile unsafe.Pointer, rows, cols int, mask unsafe.Pointer)
+
+// gemmStoreBF16AVX2 writes a tile to C; its twin is gemmStore.
+//
+//go:noescape
+func gemmStoreBF16AVX2(c unsafe.Pointer, cs int, tile unsafe.Pointer, rows, cols int, mask unsafe.Pointer)
+
+// gemmStoreReLUBF16AVX2 writes a tile to C; its twin is gemmStore.
+//
+//go:noescape
+func gemmStoreReLUBF16AVX2(c unsafe.Pointer, cs int, tile unsafe.Pointer, rows, cols int, mask unsafe.Pointer)
+
+// gemmStoreMaskBF16AVX2 writes a tile to C; its twin is gemmStore.
+//
+//go:noescape
+func gemmStoreMaskBF16AVX2(c unsafe.Pointer, cs int, tile unsafe.Pointer, rows, cols int, mask unsafe.Pointer)
+
+// gemmPrefetch asks for rows of up to 128 bytes, ps bytes apart, to be brought to the cache. It changes nothing.
+//
+//go:noescape
+func gemmPrefetch(p unsafe.Pointer, ps, rows int)

@@ -104,7 +104,7 @@ func unit(d program.DType) float64 {
 		program.BFloat16: 0x1p-8}[d]
 }
 
-func (c *gemmCase) run(t testing.TB, l Level, p *pool.Pool) {
+func (c *gemmCase) run(t testing.TB, l Level, p *pool.Pool) *GEMM {
 	t.Helper()
 	g, err := NewGEMM(l, c.shape, p)
 	if err != nil {
@@ -117,6 +117,7 @@ func (c *gemmCase) run(t testing.TB, l Level, p *pool.Pool) {
 	g.Run(address(c.a), address(c.b), address(c.c), Epilogue{Bias: address(c.bias), Mask: address(c.mask), ColSum: address(c.colSum)},
 		address(work.data))
 	c.guards = append(c.guards, work)
+	return g
 }
 
 func address(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
@@ -218,48 +219,55 @@ func TestGEMM(t *testing.T) {
 				c := newGEMMCase(t, s, rand.New(rand.NewPCG(seed, 1)), offset, fence)
 				c.run(t, l, p)
 				c.verify(t)
-				worst = max(worst, c.maxError)
+				if s.C != program.Float16 && s.C != program.BFloat16 { // there, rounding C is nearly all of it
+					worst = max(worst, c.maxError)
+				}
 			}
 			for i, s := range kinds {
 				for _, size := range [][3]int{{1, 1, 1}, {1, 16, 33}, {13, 33, 5}, {12, 32, 16}, {25, 70, 64}, {64, 10, 31}} {
 					check(t, s, size[0], size[1], size[2], i%7, uint64(i), false)
 					check(t, s, size[0], size[1], size[2], 0, uint64(i), true)
 				}
-				// Several blocks of K and of C.
-				check(t, s, 50, 37, 1100, i%5, uint64(i), false)
+				check(t, s, 14, 33, 1100, i%5, uint64(i), false) // several parts of K
 			}
 			rapid.Check(t, func(rt *rapid.T) {
 				size := rapid.IntRange(1, 70)
 				check(t, rapid.SampledFrom(kinds).Draw(rt, "kind"), size.Draw(rt, "M"), size.Draw(rt, "N"), size.Draw(rt, "K"),
 					rapid.IntRange(0, 15).Draw(rt, "offset"), rapid.Uint64().Draw(rt, "seed"), rapid.Bool().Draw(rt, "fence"))
 			})
-			t.Logf("largest error: %.2g of the bound", worst)
+			t.Logf("largest error in float32 and float64: %.2g of the bound", worst)
 		})
 	}
 }
 
-// The number of workers must not change a bit.
+// The number of workers, and with it the blocks, must not change a bit.
 func TestGEMMWorkers(t *testing.T) {
 	for _, l := range Levels() {
 		for _, d := range []program.DType{program.Float32, program.Float16, program.BFloat16} {
 			for _, s := range []GEMMShape{
-				{M: 200, N: 300, K: 600, Bias: true, ReLU: true},
-				{M: 200, N: 600, K: 300, TransB: true, MaskReLU: true},
-				{M: 600, N: 300, K: 200, TransA: true, ColSum: true},
+				{M: 130, N: 170, K: 1100, Bias: true, ReLU: true},
+				{M: 130, N: 1100, K: 170, TransB: true, MaskReLU: true},
+				{M: 1100, N: 170, K: 130, TransA: true, ColSum: true},
 			} {
 				s.A, s.B, s.C = d, d, d
 				var first *gemmCase
+				blocks := map[int]bool{}
 				for workers := 1; workers <= 3; workers++ {
 					p := pool.New(workers)
 					c := newGEMMCase(t, s, rand.New(rand.NewPCG(1, 2)), 0, false)
-					c.run(t, l, p)
+					g := c.run(t, l, p)
 					p.Close()
+					blocks[g.blockRows*g.blockCols] = true
 					if first == nil {
 						first = c
+						c.verify(t)
 					}
 					if !bytes.Equal(c.c, first.c) || !bytes.Equal(c.colSum, first.colSum) {
 						t.Errorf("%v at level %v: %d workers change the result", s, l, workers)
 					}
+				}
+				if len(blocks) == 1 {
+					t.Errorf("%v at level %v: always %v blocks", s, l, blocks)
 				}
 			}
 		}
