@@ -44,7 +44,7 @@ func Plan(programs ...*program.Program) Memory {
 	m := Memory{
 		Parameters: store[program.RoleParam], HalfCopies: store[program.RoleHalfCopy],
 		Gradients: store[program.RoleGrad], OptimizerState: store[program.RoleState],
-		Workspace: store[program.RoleMetric], ResidentData: store[program.RoleData],
+		Activations: store[program.RoleActivation], Workspace: store[program.RoleMetric], ResidentData: store[program.RoleData],
 	}
 	if largest == nil {
 		return m
@@ -53,7 +53,7 @@ func Plan(programs ...*program.Program) Memory {
 	m.Arena = largest.Peak
 	m.Gradients += in[program.RoleGrad]
 	m.Workspace += in[program.RoleWorkspace] + in[program.RoleMetric]
-	m.Activations = m.Arena - in[program.RoleGrad] - in[program.RoleWorkspace] - in[program.RoleMetric]
+	m.Activations += m.Arena - in[program.RoleGrad] - in[program.RoleWorkspace] - in[program.RoleMetric]
 	return m
 }
 

@@ -90,7 +90,7 @@ func (f *fuser) conv(i *Instr, op Conv2D) {
 	c := f.convForward(i)
 	f.convBackwardChain(c, op)
 	training := c.gradW != nil
-	if c.pool != nil && !f.has[FuseConvReLUPool] {
+	if c.pool != nil && (!f.has[FuseConvReLUPool] || c.relu != nil && !f.has[FuseConvReLU]) {
 		c.pool, c.poolGrad = nil, nil
 	}
 	if training && f.has[FuseConvBackward] {
@@ -134,6 +134,9 @@ func (f *fuser) convBackwardChain(c *convChain, op Conv2D) {
 	}
 	c.dz = c.gradW.In[1]
 	for _, u := range f.users(c.dz) {
+		if u.Layer != c.conv.Layer {
+			continue
+		}
 		switch u.Op.(type) {
 		case Conv2DGradX:
 			c.gradX = u
@@ -293,7 +296,7 @@ func (f *fuser) linearGrads(l *Instr) {
 	}
 	if gradW != nil {
 		for _, u := range f.users(gradW.In[1]) {
-			if _, ok := u.Op.(BiasGrad); ok {
+			if _, ok := u.Op.(BiasGrad); ok && u.Layer == l.Layer {
 				gradW.Op, gradW.Out = LinearGradW{Bias: true}, append(gradW.Out, u.Out[0])
 				f.kill(u)
 			}

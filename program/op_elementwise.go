@@ -46,9 +46,9 @@ func (c *checker) elementwise() *checker {
 	return c
 }
 
-// Softmax normalises each row: exp(x-max)/sum, computed in float32.
+// Softmax normalises each row: exp(x-max)/sum.
 //
-// In: x [B,C]. Out: y [B,C].
+// In: x Float32 [B,C]. Out: y Float32 [B,C].
 type Softmax struct{}
 
 // Name implements Op.
@@ -56,12 +56,20 @@ func (Softmax) Name() string { return "softmax" }
 
 // Check implements Op.
 func (o Softmax) Check(in, out, inout []*Value) error {
-	return check(o, in, out, inout).count(n(1), n(1), n(0)).elementwise().err
+	return check(o, in, out, inout).count(n(1), n(1), n(0)).elementwise().rows().err
+}
+
+// rows wants float32 matrices.
+func (c *checker) rows() *checker {
+	if c.ok() {
+		c.rank(c.in[0], 2).dtype(c.in[0], Float32)
+	}
+	return c
 }
 
 // SoftmaxGrad is dx = y·(dy - sum(y·dy)), row by row.
 //
-// In: y, dy [B,C]. Out: dx [B,C].
+// In: y, dy Float32 [B,C]. Out: dx Float32 [B,C].
 type SoftmaxGrad struct{}
 
 // Name implements Op.
@@ -69,7 +77,7 @@ func (SoftmaxGrad) Name() string { return "softmax_grad" }
 
 // Check implements Op.
 func (o SoftmaxGrad) Check(in, out, inout []*Value) error {
-	return check(o, in, out, inout).count(n(2), n(1), n(0)).elementwise().err
+	return check(o, in, out, inout).count(n(2), n(1), n(0)).elementwise().rows().err
 }
 
 // Add is the sum of two tensors: a residual connection, or two gradients of one value.

@@ -55,7 +55,7 @@ func (o GatherRows) Check(in, out, inout []*Value) error {
 
 // OneHot turns labels into rows of zeros with a one.
 //
-// In: labels Int32 [B]. Out: [B,classes] float32.
+// In: labels Int32 [B]. Out: Float32 [B,classes].
 type OneHot struct{}
 
 // Name implements Op.
@@ -65,7 +65,7 @@ func (OneHot) Name() string { return "one_hot" }
 func (o OneHot) Check(in, out, inout []*Value) error {
 	c := check(o, in, out, inout).count(n(1), n(1), n(0))
 	if c.ok() {
-		c.rank(in[0], 1).dtype(in[0], Int32).rank(out[0], 2).float(out[0])
+		c.rank(in[0], 1).dtype(in[0], Int32).rank(out[0], 2).dtype(out[0], Float32)
 	}
 	if c.ok() && out[0].Shape[0] != in[0].Shape[0] {
 		c.failf("%s has shape %v, want batch %d", out[0].Name, out[0].Shape, in[0].Shape[0])

@@ -4,7 +4,7 @@ import "halfstep/model/op/ref"
 
 // Conv2D is a cross-correlation. y = x*w + b, then what has been fused into it: ReLU, then a max pool with its argmax.
 //
-// In: x [B,H,W,C], w [KH,KW,C,OC] of x's dtype, b Float32 [OC] when Bias. Out: y [B,OH,OW,OC]; with Pool.Size > 0 y is
+// In: x [B,H,W,C], w [KH,KW,C,OC] of x's dtype, b Float32 [OC] when Bias. Out: y [B,OH,OW,OC] of x's dtype; with Pool.Size > 0 y is
 // the pooled [B,PH,PW,OC] and a second output is the argmax Uint8 of y's shape (row-major position in the window; with
 // ReLU the value Pool.Size*Pool.Size marks a window whose maximum is not above zero). Accumulates in float32. The pool
 // compares values rounded to y's dtype and the first maximum wins, as unfused.
@@ -37,7 +37,7 @@ func (o Conv2D) Check(in, out, inout []*Value) error {
 		outs = 2
 	}
 	c := check(o, in, out, inout).count(n(ins), n(outs), n(0))
-	if !c.ok() || !c.rank(in[0], 4).rank(in[1], 4).float(in[0], out[0]).same(in[0], in[1]).ok() {
+	if !c.ok() || !c.rank(in[0], 4).rank(in[1], 4).float(in[0]).same(in[0], in[1], out[0]).ok() {
 		return c.err
 	}
 	x, w := in[0].Shape, in[1].Shape
@@ -55,7 +55,7 @@ func (o Conv2D) Check(in, out, inout []*Value) error {
 
 // Conv2DGradX is the gradient of Conv2D by its input.
 //
-// In: w, dy. Out: dx [B,H,W,C].
+// In: w, dy. Out: dx [B,H,W,C] of their dtype.
 type Conv2DGradX struct{ ref.Conv }
 
 // Name implements Op.
@@ -64,7 +64,7 @@ func (Conv2DGradX) Name() string { return "conv2d_grad_x" }
 // Check implements Op.
 func (o Conv2DGradX) Check(in, out, inout []*Value) error {
 	c := check(o, in, out, inout).count(n(2), n(1), n(0))
-	if c.ok() && c.rank(in[0], 4).rank(in[1], 4).rank(out[0], 4).float(in[0], out[0]).same(in[0], in[1]).ok() {
+	if c.ok() && c.rank(in[0], 4).rank(in[1], 4).rank(out[0], 4).float(in[0]).same(in[0], in[1], out[0]).ok() {
 		oh, ow := o.Out(out[0].Shape[1], out[0].Shape[2])
 		c.shape(in[0], o.KH, o.KW, out[0].Shape[3], in[1].Shape[3]).shape(in[1], out[0].Shape[0], oh, ow, in[1].Shape[3])
 	}
@@ -73,7 +73,7 @@ func (o Conv2DGradX) Check(in, out, inout []*Value) error {
 
 // Conv2DGradW is the gradient of Conv2D by its weight.
 //
-// In: x, dy. Out: dw [KH,KW,C,OC].
+// In: x, dy. Out: dw [KH,KW,C,OC] of their dtype.
 type Conv2DGradW struct{ ref.Conv }
 
 // Name implements Op.
@@ -82,7 +82,7 @@ func (Conv2DGradW) Name() string { return "conv2d_grad_w" }
 // Check implements Op.
 func (o Conv2DGradW) Check(in, out, inout []*Value) error {
 	c := check(o, in, out, inout).count(n(2), n(1), n(0))
-	if c.ok() && c.rank(in[0], 4).rank(in[1], 4).float(in[0], out[0]).same(in[0], in[1]).ok() {
+	if c.ok() && c.rank(in[0], 4).rank(in[1], 4).float(in[0]).same(in[0], in[1], out[0]).ok() {
 		oh, ow := o.Out(in[0].Shape[1], in[0].Shape[2])
 		c.shape(in[1], in[0].Shape[0], oh, ow, in[1].Shape[3]).shape(out[0], o.KH, o.KW, in[0].Shape[3], in[1].Shape[3])
 	}
@@ -122,7 +122,7 @@ func (o Conv2DBackward) Check(in, out, inout []*Value) error {
 		outs++
 	}
 	c := check(o, in, out, inout).count(n(ins), n(outs), n(0))
-	if !c.ok() || !c.rank(in[0], 4).rank(in[1], 4).float(in[0], out[0]).same(in[0], in[1], in[2]).ok() {
+	if !c.ok() || !c.rank(in[0], 4).rank(in[1], 4).float(in[0]).same(in[0], in[1], in[2], out[0]).ok() {
 		return c.err
 	}
 	x, w := in[0].Shape, in[1].Shape

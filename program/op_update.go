@@ -38,7 +38,7 @@ func (StepControl) Name() string { return "step_control" }
 func (o StepControl) Check(in, out, inout []*Value) error {
 	c := check(o, in, out, inout).count(n(3), n(1), n(2))
 	if c.ok() {
-		c.dtype(in[0], Int32).dtype(in[1], Float64).shape(in[1], in[0].Shape...).rank(in[2], 2).dtype(in[2], Float32).
+		c.rank(in[0], 1).dtype(in[0], Int32).dtype(in[1], Float64).shape(in[1], in[0].Shape...).rank(in[2], 2).dtype(in[2], Float32).
 			shape(inout[0]).dtype(inout[0], Float32).counters(inout[1]).control(out[0])
 	}
 	return c.err
@@ -156,8 +156,14 @@ func (o RingRow) Check(in, out, inout []*Value) error {
 	if c.ok() {
 		c.counters(in[0]).shape(in[1]).dtype(in[1], Float32).rank(inout[0], 2).dtype(inout[0], Float32)
 	}
+	if c.ok() {
+		c.shape(inout[0], inout[0].Shape[0], NumRing)
+	}
+	if c.ok() && o.HasCorrect {
+		c.shape(in[2]).dtype(in[2], Int32)
+	}
 	if c.ok() && o.HasControl {
-		c.control(in[ins-2]).dtype(in[ins-1], Int32)
+		c.control(in[ins-2]).rank(in[ins-1], 1).dtype(in[ins-1], Int32)
 	}
 	return c.err
 }
@@ -179,7 +185,10 @@ func (o AddScalar) Check(in, out, inout []*Value) error {
 	}
 	c := check(o, in, out, inout).count(n(ins), n(0), n(1))
 	if c.ok() {
-		c.shape(in[0]).shape(inout[0]).same(in[0], inout[0])
+		c.shape(in[0]).shape(inout[0]).dtype(in[0], Float32, Int32).same(in[0], inout[0])
+	}
+	if c.ok() && o.Weighted {
+		c.dtype(in[0], Float32).shape(in[1]).dtype(in[1], Float32)
 	}
 	return c.err
 }

@@ -3,7 +3,7 @@ package program
 import "fmt"
 
 // Verify checks the program after a pass: every operand is as its Op wants it; names are unique; scratch values are
-// written before they are read and written once; nothing is written in vain.
+// written before they are read and written once; no instruction works in vain.
 func (p *Program) Verify() error {
 	names := map[string]bool{}
 	for _, v := range p.Values {
@@ -34,12 +34,22 @@ func (p *Program) Verify() error {
 			written[v] = true
 		}
 	}
-	for v := range written {
-		if !v.Persistent && !read[v] && !v.result() {
-			return fmt.Errorf("program %s: %s is written and never read", p.Name, v.Name)
+	for _, i := range p.Instrs {
+		if len(i.Out) > 0 && !i.useful(read) {
+			return fmt.Errorf("program %s: %s is written and never read", p.Name, i.Out[0].Name)
 		}
 	}
 	return nil
+}
+
+// useful reports whether i updates a value or one of its results is wanted. Others may go unread: a dropout's mask, when
+// nothing before it is trained.
+func (i *Instr) useful(read map[*Value]bool) bool {
+	useful := len(i.InOut) > 0
+	for _, v := range i.Out {
+		useful = useful || read[v] || v.Persistent || v.result()
+	}
+	return useful
 }
 
 // result reports whether v is wanted for itself: gradients and metrics, which later passes read.
@@ -56,11 +66,7 @@ func (p *Program) Prune() {
 		}
 		var keep []*Instr
 		for _, i := range p.Instrs {
-			useful := len(i.InOut) > 0
-			for _, v := range i.Out {
-				useful = useful || read[v] || v.Persistent || v.result()
-			}
-			if useful {
+			if i.useful(read) {
 				keep = append(keep, i)
 			}
 		}

@@ -69,6 +69,24 @@ func TestDocsMatchEvents(t *testing.T) {
 	}
 }
 
+// predictions.json has the documented keys, in order.
+func TestDocsMatchPredictions(t *testing.T) {
+	r := sampleRun(t, t.TempDir(), Options{})
+	var documented, written []string
+	for _, k := range docKeys(docSections(t)["Predictions"]) {
+		documented = append(documented, k.Name)
+	}
+	text := read(t, r.Dir, PredictionsFile)
+	before, worst, _ := strings.Cut(text, `"worst":[`)
+	first, _, _ := strings.Cut(worst, "}")
+	for _, m := range regexp.MustCompile(`"([a-z_]+)":`).FindAllStringSubmatch(before+`"worst":`+first, -1) {
+		written = append(written, m[1])
+	}
+	if d := cmp.Diff(documented, written); d != "" {
+		t.Errorf("- documented, + written:\n%s", d)
+	}
+}
+
 func TestDocsUnits(t *testing.T) {
 	for name, section := range docSections(t) {
 		for _, row := range keyRow.FindAllStringSubmatch(section, -1) {
@@ -91,6 +109,7 @@ func TestDocsExamples(t *testing.T) {
 		"Memory":                      "mem_planned_bytes 28\nparameters_bytes 1\nhalf_copies_bytes 2\ngradients_bytes 3\noptimizer_state_bytes 4\nactivations_bytes 5\nworkspace_bytes 6\nresident_data_bytes 7\nmem_peak_bytes 28\n",
 		"Throughput":                  "1\t20000\n2\t21000\n",
 		"Losses that were not finite": "step 100 nan\n",
+		"What is mistaken for what":   "0 taken for 1: 1\n",
 		"Several runs side by side":   "%s\tfloat16\t512\t0.98\t20500\n",
 	}
 	r := sampleRun(t, t.TempDir(), Options{})

@@ -13,7 +13,7 @@ type Event interface {
 // events has a zero value of every event.
 func events() []Event {
 	return []Event{
-		RunStart{}, Data{}, Model{}, Memory{}, Step{}, SkippedStep{}, ScaleChange{}, Epoch{}, Evaluation{},
+		RunStart{}, DeviceChoice{}, Data{}, Model{}, Memory{}, Step{}, SkippedStep{}, ScaleChange{}, Epoch{}, Evaluation{},
 		CheckpointSaved{}, Resumed{}, Warning{}, Failure{}, RunEnd{},
 	}
 }
@@ -30,6 +30,16 @@ type RunStart struct {
 	BatchSize  int    `json:"batch_size"`
 	Epochs     int    `json:"epochs"`
 	Version    string `json:"version"`
+}
+
+// DeviceChoice tells what device: auto came to.
+type DeviceChoice struct {
+	Device        string   `json:"device"`
+	Reason        string   `json:"reason"` // faster | only_usable | resumed
+	CPUMSPerStep  *float64 `json:"cpu_ms_per_step"`
+	CUDAMSPerStep *float64 `json:"cuda_ms_per_step"`
+	NotUsable     []string `json:"not_usable"`
+	Seconds       float64  `json:"seconds"`
 }
 
 // Data tells what is trained on.
@@ -180,6 +190,7 @@ type Failure struct {
 type RunEnd struct{ Summary }
 
 func (RunStart) Name() string        { return "run_start" }
+func (DeviceChoice) Name() string    { return "device_choice" }
 func (Data) Name() string            { return "data" }
 func (Model) Name() string           { return "model" }
 func (Memory) Name() string          { return "memory" }
@@ -195,6 +206,7 @@ func (Failure) Name() string         { return "error" }
 func (RunEnd) Name() string          { return "run_end" }
 
 func (RunStart) Level() zapcore.Level        { return zapcore.InfoLevel }
+func (DeviceChoice) Level() zapcore.Level    { return zapcore.InfoLevel }
 func (Data) Level() zapcore.Level            { return zapcore.InfoLevel }
 func (Model) Level() zapcore.Level           { return zapcore.InfoLevel }
 func (Memory) Level() zapcore.Level          { return zapcore.InfoLevel }

@@ -78,6 +78,9 @@ func sampleRun(t *testing.T, base string, o Options) *Run {
 	for _, e := range sampleEvents() {
 		r.Log(e)
 	}
+	if err := r.WritePredictions(samplePredictions()); err != nil {
+		t.Fatal(err)
+	}
 	if err := r.Finish(sampleSummary()); err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +96,7 @@ func sampleEvents() []Event {
 	measured.MemPeakBytes, measured.Agrees = new(int64(28_000_000)), new(true)
 	return []Event{
 		RunStart{Config: "cnn_amp", Seed: 1<<64 - 1, Device: "cpu", DType: "float16", BatchSize: 512, Epochs: 2},
+		DeviceChoice{Device: "cpu", Reason: "faster", CPUMSPerStep: new(1.5), CUDAMSPerStep: new(2.5), NotUsable: []string{"cuda:1: no such device"}},
 		Data{Dataset: "mnist", TrainSamples: 55000, ValSamples: 5000, TestSamples: 10000, Classes: 10, Shape: []int{28, 28, 1}},
 		Model{Layers: 11, Parameters: 1199882},
 		memory,
@@ -108,6 +112,18 @@ func sampleEvents() []Event {
 		Warning{Code: "min_scale", Message: "at the floor", Step: new(210)},
 		Failure{Message: "nothing", ExitCode: 1, Step: new(211), FirstBadTensor: new("loss")},
 		measured,
+	}
+}
+
+// samplePredictions are of three images of 1x2, in two classes.
+func samplePredictions() *Predictions {
+	return &Predictions{
+		Split: "test", Step: 216, Samples: 3, Confusion: [][]int{{1, 1}, {0, 1}}, Shape: []int{1, 2, 1},
+		Worst: []Sample{
+			{Index: 2, Label: 1, Predicted: 0, Pixels: []byte{0, 1}},
+			{Index: 0, Label: 0, Predicted: 1, Probability: new(0.75), Loss: new(math.Log(4)), Pixels: []byte{255, 254}},
+			{Index: 1, Label: 1, Predicted: 1, Probability: new(0.75), Loss: new(-math.Log(0.75)), Pixels: []byte{9, 8}},
+		},
 	}
 }
 

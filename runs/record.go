@@ -27,8 +27,9 @@ type Record struct {
 	Environment Environment
 	Summary     *Summary // nil while the run has not ended
 	Epochs      []Epoch
-	Lines       []Line   // the log without what a resume undid
-	Problems    []string // what could not be read
+	Lines       []Line       // the log without what a resume undid
+	Predictions *Predictions // nil when the run has none
+	Problems    []string     // what could not be read
 }
 
 // Open reads a run folder, also of a run that is going on or was killed: a cut last line is left out, and a file that
@@ -52,6 +53,8 @@ func Open(dir string) (*Record, error) {
 	problem(EnvironmentFile, r.readEnvironment())
 	r.Summary, err = readSummary(dir)
 	problem(SummaryFile, err)
+	r.Predictions, err = readPredictions(dir)
+	problem(PredictionsFile, err)
 	r.Epochs, err = readMetrics(filepath.Join(dir, MetricsFile))
 	problem(MetricsFile, err)
 	r.addLoggedEpochs()
@@ -159,18 +162,29 @@ func (r *Record) addLoggedEpochs() {
 	}
 }
 
-// OpenAll reads every run folder in base, oldest first. Other folders are left out.
+// OpenAll reads every run folder in base and in its folders, which is where a sweep has them, oldest first. Other folders are
+// left out.
 func OpenAll(base string) ([]*Record, error) {
+	dirs, err := runDirs(base)
+	if err != nil {
+		return nil, fmt.Errorf("runs: %w", err)
+	}
 	entries, err := os.ReadDir(base)
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}
-	var all []*Record
-	for _, e := range entries { // sorted by name, which starts with the time
-		dir := filepath.Join(base, e.Name())
-		if !isRun(dir) {
-			continue
+	for _, e := range entries {
+		if dir := filepath.Join(base, e.Name()); e.IsDir() && !isRun(dir) {
+			within, err := runDirs(dir)
+			if err != nil {
+				return nil, fmt.Errorf("runs: %w", err)
+			}
+			dirs = append(dirs, within...)
 		}
+	}
+	slices.SortStableFunc(dirs, func(a, b string) int { return cmp.Compare(filepath.Base(a), filepath.Base(b)) }) // starts with the time
+	var all []*Record
+	for _, dir := range dirs {
 		r, err := Open(dir)
 		if err != nil {
 			return nil, err
@@ -178,4 +192,19 @@ func OpenAll(base string) ([]*Record, error) {
 		all = append(all, r)
 	}
 	return all, nil
+}
+
+// runDirs lists the run folders that lie in base.
+func runDirs(base string) ([]string, error) {
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		return nil, err
+	}
+	var dirs []string
+	for _, e := range entries {
+		if dir := filepath.Join(base, e.Name()); isRun(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs, nil
 }

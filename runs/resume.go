@@ -12,8 +12,9 @@ import (
 
 // Resume opens an existing run folder to go on writing, and logs the event. Rows of metrics.csv beyond at.Step are
 // dropped, since these epochs will be trained again; the log keeps its lines, and Open leaves out the undone ones.
-// Checkpoints beyond it are renamed to <name>.undone. The summary of the earlier end is removed. A configuration or environment that changed replaces the old, which stays as
-// config.1.yaml, config.2.yaml, and so on; a nil Config keeps the file as it is.
+// Checkpoints beyond it are renamed to <name>.undone. Summary and predictions of the earlier end are removed. A configuration
+// or environment that changed replaces the old, which stays as config.1.yaml, config.2.yaml, and so on; a nil Config keeps the
+// file as it is.
 func Resume(dir string, at Resumed, o Options) (*Run, error) {
 	level, err := parseLevel(o.Level)
 	if err != nil {
@@ -39,8 +40,10 @@ func Resume(dir string, at Resumed, o Options) (*Run, error) {
 
 // rewind puts the folder in the state it had at the checkpoint.
 func (r *Run) rewind(at Resumed, o Options) error {
-	if err := os.Remove(filepath.Join(r.Dir, SummaryFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, name := range []string{SummaryFile, PredictionsFile} {
+		if err := os.Remove(filepath.Join(r.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	if err := setAside(r.CheckpointDir(), at.Step); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 )
 
 // Stat is a mean over runs with its spread: the sample standard deviation (n-1), NaN of a single run.
@@ -23,7 +22,7 @@ type Row struct {
 
 // Table compares runs.
 type Table struct {
-	Keys    []string // the settings that differ between the rows
+	Keys    []string // the settings that tell the rows apart
 	Metrics []string // the metrics that any row has, in the order of Summary
 	Rows    []Row    // best first
 }
@@ -85,7 +84,7 @@ func NewTable(records []*Record) *Table {
 	for _, key := range order {
 		all = append(all, settings(groups[key][0]))
 	}
-	t.Keys = differing(all)
+	t.Keys = tellingKeys(all)
 	for i, key := range order {
 		t.Rows = append(t.Rows, newRow(groups[key], all[i], t.Keys))
 	}
@@ -96,63 +95,6 @@ func NewTable(records []*Record) *Table {
 	}
 	slices.SortStableFunc(t.Rows, better)
 	return t
-}
-
-// settings are what can make a difference to a run's result.
-func settings(r *Record) map[string]string {
-	s := map[string]string{}
-	for key, value := range r.Config {
-		if key == "seed" || key == "runs_dir" || strings.HasPrefix(key, "log.") || strings.HasPrefix(key, "checkpoint.") {
-			continue
-		}
-		s[key] = value
-	}
-	if r.Summary != nil { // what `device: auto` came to
-		s["device"] = r.Summary.Device
-	}
-	for key, value := range map[string]string{
-		"environment.cpu": r.Environment.CPU, "environment.isa": r.Environment.ISA, "environment.gpu": r.Environment.GPU,
-	} {
-		if value != "" {
-			s[key] = value
-		}
-	}
-	return s
-}
-
-func groupKey(r *Record) string {
-	s := settings(r)
-	var b strings.Builder
-	for _, key := range sortedKeys(s) {
-		b.WriteString(key + "\x00" + s[key] + "\x00")
-	}
-	return b.String()
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// differing lists the keys that do not have one value in all of the settings, sorted.
-func differing(all []map[string]string) []string {
-	union := map[string]string{}
-	for _, s := range all {
-		for key := range s {
-			union[key] = ""
-		}
-	}
-	return slices.DeleteFunc(sortedKeys(union), func(key string) bool {
-		return !slices.ContainsFunc(all, func(s map[string]string) bool {
-			value, ok := s[key]
-			first, firstOK := all[0][key]
-			return value != first || ok != firstOK
-		})
-	})
 }
 
 func newRow(records []*Record, settings map[string]string, keys []string) Row {

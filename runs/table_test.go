@@ -39,11 +39,16 @@ func sweep(t *testing.T) []*Record {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(base, "not-a-run"), 0o755); err != nil {
+	point := filepath.Join(base, "a-point-of-a-sweep") // with the third run; its other folder is no run
+	if err := os.MkdirAll(filepath.Join(point, "not-a-run"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	third := filepath.Base(must(filepath.Glob(filepath.Join(base, "20261202*")))[0])
+	if err := os.Rename(filepath.Join(base, third), filepath.Join(point, third)); err != nil {
 		t.Fatal(err)
 	}
 	records, err := OpenAll(base)
-	if err != nil || len(records) != 6 {
+	if err != nil || len(records) != 6 || records[2].ID != third {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
 	return records

@@ -61,6 +61,8 @@ while read -r pkg target; do
 done <<'TARGETS'
 ./configs FuzzLoad
 ./data FuzzIDX
+./runs FuzzLog
+./runs/report FuzzReport
 ./runs/safetensors FuzzDecode
 TARGETS
 

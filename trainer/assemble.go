@@ -56,6 +56,11 @@ type parts struct {
 	grads   []string // names of the gradients' parameters, in the order of the flags
 	casts   int
 	fused   int // instructions that fusion removed
+
+	inputs   program.Inputs
+	from, to int // the instructions of the model, before fusion
+	// before and after are the program without its model, which Gorgonia's TapeMachine runs; nil elsewhere.
+	before, after *program.Program
 }
 
 // summedLoss reports whether the loss of a batch is the sum over its samples, not their mean.
@@ -186,12 +191,11 @@ func (a *assembler) passes(name string, batch int) (*parts, error) {
 		p.Emit(program.Backward, "loss", program.Scale{}, []*program.Value{in.Seed, a.weight(p)}, []*program.Value{seed}, nil)
 		in.Seed = seed
 	}
-	l, err := program.Lower(p, m, in)
+	t, err := a.lower(p, m, in)
 	if err != nil {
 		return nil, err
 	}
-	a.countCorrect(p, l)
-	t := &parts{program: p, model: m, lowered: l}
+	a.countCorrect(p, t.lowered)
 	return t, a.precision(t)
 }
 
@@ -204,18 +208,17 @@ func (a *assembler) evaluate(name string, batch int, s split) (*parts, error) {
 	p := &program.Program{Name: name}
 	counters := p.NewPersistent(evalCounters, program.RoleState, program.Int32, program.NumCounters)
 	in := a.gather(p, m, batch, s.source, s.order(), counters, false)
-	l, err := program.Lower(p, m, in)
+	t, err := a.lower(p, m, in)
 	if err != nil {
 		return nil, err
 	}
-	a.countCorrect(p, l)
-	t := &parts{program: p, model: m, lowered: l}
+	a.countCorrect(p, t.lowered)
 	if err := a.precision(t); err != nil {
 		return nil, err
 	}
 	p.Emit(program.Metrics, "", program.Advance{Samples: batch, Attempt: true}, nil, nil, []*program.Value{counters})
 	row := program.RingRow{Samples: batch}
-	rowIn := []*program.Value{counters, l.Loss}
+	rowIn := []*program.Value{counters, t.lowered.Loss}
 	if c := a.correct(p); c != nil {
 		row.HasCorrect = true
 		rowIn = append(rowIn, c)
@@ -236,6 +239,10 @@ func evalBatch(c configs.Config) int { return max(64, min(c.Data.BatchSize, eval
 // gather emits the input phase: the batch's samples and targets by order and counters.
 func (a *assembler) gather(p *program.Program, m *model.Model, batch int, source, order string, counters *program.Value, train bool) program.Inputs {
 	in := program.Inputs{Counters: counters}
+	if !a.cfg.Data.Resident {
+		a.hostBatch(p, m, batch, &in)
+		return in
+	}
 	n := a.set.Train.N
 	if source == "test" {
 		n = a.set.Test.N
@@ -267,17 +274,31 @@ func (a *assembler) gather(p *program.Program, m *model.Model, batch int, source
 	emit(g, images, in.X)
 	labels := p.NewValue("labels", program.RoleActivation, program.Int32, batch)
 	emit(program.GatherRows{}, p.NewPersistent(source+"/labels", program.RoleData, program.Int32, n), labels)
-	in.Target = labels
-	if m.OneHot {
-		in.Target = p.NewValue("target", program.RoleActivation, program.Float32, batch, a.set.Classes)
-		p.Emit(program.Input, "", program.OneHot{}, []*program.Value{labels}, []*program.Value{in.Target}, nil)
-	}
+	in.Target = a.classTarget(p, m, labels)
 	return in
+}
+
+// classTarget is what the loss compares with: the labels, or their one-hot rows.
+func (a *assembler) classTarget(p *program.Program, m *model.Model, labels *program.Value) *program.Value {
+	if !m.OneHot {
+		return labels
+	}
+	rows := p.NewValue("target", program.RoleActivation, program.Float32, labels.Shape[0], a.set.Classes)
+	p.Emit(program.Input, "", program.OneHot{}, []*program.Value{labels}, []*program.Value{rows}, nil)
+	return rows
+}
+
+// labels is the batch's labels; nil where there are no classes.
+func (a *assembler) labels(p *program.Program) *program.Value {
+	if a.cfg.Data.Resident {
+		return p.Lookup("labels")
+	}
+	return p.Lookup(batchName(p.Name, "labels"))
 }
 
 // countCorrect emits the accuracy's count where there are classes.
 func (a *assembler) countCorrect(p *program.Program, l *program.Lowered) {
-	if labels := p.Lookup("labels"); labels != nil {
+	if labels := a.labels(p); labels != nil {
 		c := p.NewValue("correct", program.RoleMetric, program.Int32)
 		p.Emit(program.Forward, "loss", program.CountCorrect{}, []*program.Value{l.Logits, labels}, []*program.Value{c}, nil)
 	}
@@ -346,6 +367,9 @@ func (a *assembler) ringRow(p *program.Program, loss, correct, control, flags *p
 // finish fuses, verifies and plans.
 func (a *assembler) finish(t *parts) error {
 	p := t.program
+	if a.onGorgonia() && t.to > 0 {
+		return a.takeOut(t)
+	}
 	before := len(p.Instrs)
 	p.Fuse(a.dev.Fusions())
 	t.fused = before - len(p.Instrs)

@@ -10,15 +10,18 @@ import (
 )
 
 // burst runs steps up to the next point where the host wants to look, and reads what they left.
-func (t *Trainer) burst(ctx context.Context) error {
+func (t *Trainer) burst(ctx context.Context) error { return t.burstOf(ctx, t.burstLength()) }
+
+// burstOf runs up to n updates and reads what they left.
+func (t *Trainer) burstOf(ctx context.Context, n int) error {
 	before := t.state.counters
 	start := time.Now()
 	t.lastTest = nil
 	var runErr error
 	if t.update != nil {
-		runErr = t.groups(ctx, t.burstLength())
+		runErr = t.groups(ctx, n)
 	} else {
-		runErr = t.steps(ctx, t.burstLength())
+		runErr = t.steps(ctx, n)
 	}
 	if err := t.readState(); err != nil {
 		return err
@@ -54,9 +57,9 @@ func (t *Trainer) burstLength() int {
 // steps runs up to n whole steps; the last batch of an epoch runs alone.
 func (t *Trainer) steps(ctx context.Context, n int) error {
 	if full := t.left() / t.train.samples; full > 0 {
-		return t.train.exec.Run(ctx, min(n, full))
+		return t.run(ctx, t.train, min(n, full))
 	}
-	return t.tail.exec.Run(ctx, 1)
+	return t.run(ctx, t.tail, 1)
 }
 
 // groups runs up to n updates of accumulated micro-batches. A group is never left half done.
@@ -96,7 +99,7 @@ func (t *Trainer) group(g group) error {
 		if err := t.weigh(t.train.samples, g.total); err != nil {
 			return err
 		}
-		if err := t.train.exec.Run(context.Background(), g.micros); err != nil {
+		if err := t.run(context.Background(), t.train, g.micros); err != nil {
 			return err
 		}
 	}
@@ -104,7 +107,7 @@ func (t *Trainer) group(g group) error {
 		if err := t.weigh(g.rest, g.total); err != nil {
 			return err
 		}
-		if err := t.tail.exec.Run(context.Background(), 1); err != nil {
+		if err := t.run(context.Background(), t.tail, 1); err != nil {
 			return err
 		}
 	}

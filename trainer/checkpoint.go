@@ -7,12 +7,10 @@ import (
 	"strings"
 
 	"halfstep/amp"
-	"halfstep/device"
-	"halfstep/model"
+	"halfstep/data"
 	"halfstep/optim"
 	"halfstep/program"
 	"halfstep/runs"
-	"halfstep/runs/safetensors"
 )
 
 // The keys of a checkpoint's metadata. Each value is JSON.
@@ -22,38 +20,38 @@ const (
 	metaScaler   = "grad_scaler"
 	metaSchedule = "schedule"
 	metaOptim    = "optimizer"
+	metaShape    = "shape"
 )
 
 // optimizerPrefix keeps the optimizer's state apart from the weights: "optimizer.conv1.weight.exp_avg".
 const optimizerPrefix = "optimizer."
 
-// torchName is a parameter's name as PyTorch writes it: "conv1.weight".
-func torchName(name string) string { return strings.ReplaceAll(name, "/", ".") }
+func isOptimizer(tensor string) bool { return strings.HasPrefix(tensor, optimizerPrefix) }
 
-// saved is a value of the store that checkpoints hold, with its layout. States follow their parameter's layout.
-type saved struct {
-	name   string
-	tensor string
-	layout model.Param
+// shape is what a model takes and gives: with it a checkpoint can be used without the data it was trained on.
+type shape struct {
+	Height   int `json:"height,omitempty"`
+	Width    int `json:"width,omitempty"`
+	Channels int `json:"channels,omitempty"`
+	Classes  int `json:"classes,omitempty"`
+	Features int `json:"features,omitempty"`
+	Targets  int `json:"targets,omitempty"`
 }
 
-// savedValues lists parameters, running statistics and optimizer state.
-func (t *Trainer) savedValues() []saved {
+func shapeOf(s *data.Set) shape {
+	return shape{s.Height, s.Width, s.Channels, s.Classes, s.Features, s.Targets}
+}
+
+// optimizerState lists the optimizer's state tensors.
+func (t *Trainer) optimizerState() []saved {
 	var r []saved
-	for _, p := range t.params {
-		r = append(r, saved{p.Name, torchName(p.Name), p})
-	}
-	for _, n := range t.norms {
-		for _, name := range []string{n.RunningMean, n.RunningVar} {
-			r = append(r, saved{name, torchName(name), n.Statistic(name)})
-		}
-	}
 	for _, p := range t.params {
 		if !p.Trainable {
 			continue
 		}
 		for _, s := range t.asm.step.States() {
-			r = append(r, saved{optim.StateName(p.Name, s), optimizerPrefix + torchName(p.Name) + "." + s, p})
+			name := optim.StateName(p.Name, s)
+			r = append(r, saved{name, optimizerPrefix + torchName(p.Name) + "." + s, p, func(to *writer, v []float32) { put(to, name, v) }})
 		}
 	}
 	return r
@@ -62,18 +60,13 @@ func (t *Trainer) savedValues() []saved {
 // Checkpoint captures the whole state of training.
 func (t *Trainer) Checkpoint() (*runs.Checkpoint, error) {
 	c := &runs.Checkpoint{Meta: map[string]string{}}
-	for _, v := range t.savedValues() {
-		x, err := device.Read[float32](t.store, v.name, v.layout.Elems())
-		if err != nil {
-			return nil, fmt.Errorf("trainer: checkpoint: %w", err)
-		}
-		c.Tensors = append(c.Tensors, safetensors.Tensor{
-			Name: v.tensor, DType: safetensors.F32, Shape: v.layout.TorchShape(), Data: device.Bytes(model.ToTorch(v.layout, x)),
-		})
+	var err error
+	if c.Tensors, err = t.tensors(append(t.saved(), t.optimizerState()...)); err != nil {
+		return nil, fmt.Errorf("trainer: checkpoint: %w", err)
 	}
 	for key, v := range map[string]any{
 		metaState: t.state, metaCounters: t.state.counters, metaScaler: t.scaler.StateDict(), metaSchedule: t.schedule.State(),
-		metaOptim: t.asm.step.Name(),
+		metaOptim: t.asm.step.Name(), metaShape: shapeOf(t.set),
 	} {
 		b, err := json.Marshal(v)
 		if err != nil {
@@ -103,11 +96,8 @@ func (t *Trainer) Restore(c *runs.Checkpoint) (warnings []string, err error) {
 	if want := t.asm.step.Name(); name != want {
 		return nil, fmt.Errorf("trainer: restore: the checkpoint's optimizer is %s, not %s", name, want)
 	}
-	w := &writer{store: t.store}
-	for _, v := range t.savedValues() {
-		if strings.HasPrefix(v.tensor, optimizerPrefix) {
-			t.restoreValue(w, c, v)
-		}
+	if err := t.restore(t.optimizerState(), c); err != nil {
+		return nil, err
 	}
 	if err := t.scaler.LoadStateDict(scaler); errors.Is(err, amp.ErrEmptyState) {
 		warnings = append(warnings, "the checkpoint is of a run without loss scaling: the scale starts afresh")
@@ -116,6 +106,7 @@ func (t *Trainer) Restore(c *runs.Checkpoint) (warnings []string, err error) {
 	}
 	t.state.counters[program.CounterGrowthTracker] = t.scaler.GetGrowthTracker()
 	t.state.scale = t.scaler.GetScale()
+	w := &writer{store: t.store}
 	put(w, optim.ScaleName, []float32{t.state.scale})
 	put(w, program.CountersName, t.state.counters[:])
 	if w.err != nil {
@@ -125,40 +116,7 @@ func (t *Trainer) Restore(c *runs.Checkpoint) (warnings []string, err error) {
 }
 
 // RestoreWeights puts back parameters and running statistics only: for evaluation and export.
-func (t *Trainer) RestoreWeights(c *runs.Checkpoint) error {
-	w := &writer{store: t.store}
-	for _, v := range t.savedValues() {
-		if !strings.HasPrefix(v.tensor, optimizerPrefix) {
-			t.restoreValue(w, c, v)
-		}
-	}
-	if w.err != nil {
-		return fmt.Errorf("trainer: restore: %w", w.err)
-	}
-	return nil
-}
-
-func (t *Trainer) restoreValue(w *writer, c *runs.Checkpoint, v saved) {
-	if w.err != nil {
-		return
-	}
-	x := c.Lookup(v.tensor)
-	if x == nil || x.DType != safetensors.F32 || len(x.Data) != 4*v.layout.Elems() {
-		w.err = fmt.Errorf("the checkpoint has no float32 tensor %s of shape %v", v.tensor, v.layout.TorchShape())
-		return
-	}
-	f := make([]float32, v.layout.Elems())
-	copy(device.Bytes(f), x.Data)
-	f = model.FromTorch(v.layout, f)
-	switch {
-	case strings.HasPrefix(v.tensor, optimizerPrefix):
-		put(w, v.name, f)
-	case strings.Contains(v.name, "/running_"):
-		t.writeRunning(w, v.name, f)
-	default:
-		t.writeParam(w, v.layout, f)
-	}
-}
+func (t *Trainer) RestoreWeights(c *runs.Checkpoint) error { return t.restore(t.saved(), c) }
 
 // saveBySteps saves every checkpoint.steps updates.
 func (t *Trainer) saveBySteps() error {

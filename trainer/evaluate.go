@@ -89,13 +89,13 @@ func (t *Trainer) Evaluate(ctx context.Context, name string) (Evaluation, error)
 	batches := 0
 	if e.full != nil {
 		batches = e.split.n / e.full.samples
-		if err := e.full.exec.Run(ctx, batches); err != nil {
+		if err := t.runEvaluation(ctx, e.full, e, 0, batches); err != nil {
 			return Evaluation{}, err
 		}
 	}
 	if e.tail != nil {
 		batches++
-		if err := e.tail.exec.Run(ctx, 1); err != nil {
+		if err := t.runEvaluation(ctx, e.tail, e, e.split.n-e.tail.samples, 1); err != nil {
 			return Evaluation{}, err
 		}
 	}
@@ -112,7 +112,7 @@ func (t *Trainer) Evaluate(ctx context.Context, name string) (Evaluation, error)
 
 // sums add up rows of a ring, so that a smaller last batch counts as what it is.
 type sums struct {
-	Loss    float64 `json:"loss"` // of samples
+	Loss    float   `json:"loss"` // of samples
 	Correct float64 `json:"correct"`
 	Count   float64 `json:"count"`
 }
@@ -121,15 +121,15 @@ type sums struct {
 func (s *sums) add(row []float32, summed bool) {
 	n := float64(row[program.RingCount])
 	if summed {
-		s.Loss += float64(row[program.RingLoss])
+		s.Loss += float(row[program.RingLoss])
 	} else {
-		s.Loss += float64(row[program.RingLoss]) * n
+		s.Loss += float(float64(row[program.RingLoss]) * n)
 	}
 	s.Correct += float64(row[program.RingCorrect])
 	s.Count += n
 }
 
-func (s *sums) loss() float64 { return s.Loss / s.Count }
+func (s *sums) loss() float64 { return float64(s.Loss) / s.Count }
 
 func (s *sums) accuracy(classes int) float64 {
 	if classes == 0 {

@@ -15,6 +15,9 @@ func (s *Session) opening() {
 			DType: t.DType().String(), BatchSize: s.cfg.Data.BatchSize, Epochs: s.cfg.Epochs, Version: runs.ReadEnvironment().Version,
 		})
 	}
+	if s.choice != nil {
+		s.emit(*s.choice)
+	}
 	s.emit(runs.Data{
 		Dataset: s.set.Name, Source: s.set.Dir, TrainSamples: len(s.set.TrainIndex), ValSamples: len(s.set.ValIndex),
 		TestSamples: s.set.Test.N, Classes: s.set.Classes, Shape: t.asm.spec(1, true).Input,

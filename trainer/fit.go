@@ -16,7 +16,9 @@ import (
 func (t *Trainer) Done() bool { return t.state.Epoch >= t.cfg.Epochs || t.outOfSteps() }
 
 // outOfSteps reports whether max_steps ends the run here.
-func (t *Trainer) outOfSteps() bool { return t.cfg.MaxSteps > 0 && t.state.attempts() >= t.cfg.MaxSteps }
+func (t *Trainer) outOfSteps() bool {
+	return t.cfg.MaxSteps > 0 && t.state.attempts() >= t.cfg.MaxSteps
+}
 
 // Fit trains from where the state stands to the last epoch, and evaluates on the test data. When the context ends, it
 // saves and returns ErrInterrupted. The result is valid, as far as training came, also with an error.
@@ -89,7 +91,7 @@ func (t *Trainer) epoch(ctx context.Context) error {
 		Epoch: t.state.Epoch + 1, Step: t.state.attempts(), TrainLoss: t.state.Sums.loss(),
 		TrainAccuracy: number(t.state.Sums.accuracy(t.set.Classes)), LR: t.state.LR, Seconds: t.state.EpochSeconds,
 		ImagesPerS: t.state.Sums.Count / t.state.EpochSeconds, LossScale: float64(t.state.scale),
-		SkippedSteps: int(t.state.counters[program.CounterSkipped]), GradNorm: t.state.GradNorm,
+		SkippedSteps: int(t.state.counters[program.CounterSkipped]), GradNorm: float64(t.state.GradNorm),
 	}
 	best, err := t.evaluateEpoch(ctx, &e)
 	if err != nil {
@@ -115,7 +117,12 @@ func (t *Trainer) left() int {
 // beginEpoch uploads order, learning rates and counters.
 func (t *Trainer) beginEpoch() error {
 	w := &writer{store: t.store}
-	put(w, trainOrder, data.EpochOrder(t.cfg.Seed, t.state.Epoch, t.set.TrainIndex, t.cfg.Data.Shuffle))
+	order := data.EpochOrder(t.cfg.Seed, t.state.Epoch, t.set.TrainIndex, t.cfg.Data.Shuffle)
+	if t.loader == nil {
+		put(w, trainOrder, order)
+	} else {
+		t.loader.begin(t.state.Epoch, order, t.state.Position)
+	}
 	t.rates = t.schedule.Table(t.updatesAnEpoch)
 	flat := make([]float32, 0, 2*len(t.rates))
 	for _, r := range t.rates {
@@ -162,7 +169,7 @@ func (t *Trainer) evaluateEpoch(ctx context.Context, e *runs.Epoch) (best bool, 
 		t.opts.Emit(ev)
 	}
 	t.lastTest = test
-	if !math.IsNaN(score) && (t.state.BestVal == nil || score > *t.state.BestVal) {
+	if !math.IsNaN(score) && !math.IsInf(score, 0) && (t.state.BestVal == nil || score > *t.state.BestVal) {
 		t.state.BestVal, best = &score, true
 	}
 	return best, nil

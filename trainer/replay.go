@@ -60,6 +60,9 @@ func (t *Trainer) replay(ctx context.Context, scale float32, position, samples i
 		t.state.counters[program.CounterPosition] = int32(position)
 		err = errors.Join(err, device.Write(t.store, program.CountersName, t.state.counters[:]))
 		if err == nil {
+			err = t.feed(u, position)
+		}
+		if err == nil {
 			found, err = u.firstBad(ctx)
 		}
 		position += u.samples
@@ -113,4 +116,3 @@ func finite(x []float32) bool {
 	}
 	return true
 }
-

@@ -78,7 +78,7 @@ func (t *Trainer) eachRow(ctx context.Context, r rows, before [program.NumCounte
 	c := before // as it was when the update of the row began
 	for k := range r.n {
 		row := r.row(k)
-		t.state.LR, t.state.GradNorm = float64(row[program.RingLR]), float64(row[program.RingGradNorm])
+		t.state.LR, t.state.GradNorm = float64(row[program.RingLR]), float(row[program.RingGradNorm])
 		t.state.Momentum = number(float64(t.rates[min(int(c[program.CounterEpochUpdates]), len(t.rates)-1)][1]))
 		next := t.state.scale
 		if k+1 < r.n {
@@ -165,7 +165,7 @@ func (t *Trainer) emitStep() {
 	t.opts.Emit(runs.Step{
 		Epoch: s.Epoch + 1, Step: s.attempts(), TrainLoss: s.Recent.loss(), TrainAccuracy: number(s.Recent.accuracy(t.set.Classes)),
 		LR: s.LR, Momentum: s.Momentum, ImagesPerS: s.Recent.Count / s.RecentSeconds, LossScale: float64(s.scale),
-		SkippedSteps: int(s.counters[program.CounterSkipped]), GradNorm: s.GradNorm,
+		SkippedSteps: int(s.counters[program.CounterSkipped]), GradNorm: float64(s.GradNorm),
 	})
 	s.Recent, s.RecentSeconds = sums{}, 0
 }

@@ -12,7 +12,6 @@ import (
 	"halfstep/configs"
 	"halfstep/data"
 	"halfstep/device"
-	"halfstep/device/devices"
 	"halfstep/runs"
 )
 
@@ -36,6 +35,7 @@ type Session struct {
 	opts     SessionOptions
 	set      *data.Set
 	dev      device.Device
+	choice   *runs.DeviceChoice // nil: the configuration names the device
 	trainer  *Trainer
 	run      *runs.Run
 	progress *runs.Progress
@@ -88,7 +88,7 @@ func Prepare(r *configs.Resolved, o SessionOptions) (*Session, error) {
 		s.shorten(evalBatch(s.cfg))
 	}
 	s.readSeconds = time.Since(start).Seconds()
-	if s.dev, err = s.openDevice(); err != nil {
+	if err := s.openDevice(); err != nil {
 		return nil, err
 	}
 	if o.Console != nil {
@@ -122,14 +122,6 @@ func (s *Session) shorten(n int) {
 		p.N, p.Images, p.Labels = n, p.Images[:n*s.set.Height*s.set.Width*s.set.Channels], p.Labels[:n]
 	}
 	s.set.ValIndex = s.set.ValIndex[:min(n, len(s.set.ValIndex))]
-}
-
-func (s *Session) openDevice() (device.Device, error) {
-	name := s.cfg.Device
-	if name == "auto" {
-		name = "cpu"
-	}
-	return devices.Open(name, s.cfg.Threads)
 }
 
 // openRun makes or reopens the run folder and writes the run's first events.
@@ -211,6 +203,9 @@ func (s *Session) fit(ctx context.Context) (*runs.Summary, error) {
 	}
 	err = s.outcome(err)
 	s.emitMemory(true)
+	if err == nil && s.run != nil {
+		err = s.writePredictions()
+	}
 	if err != nil && !errors.Is(err, ErrInterrupted) {
 		s.emit(failure(err, result.Steps))
 	}

@@ -1,7 +1,11 @@
 package trainer
 
 import (
+	"encoding/json"
 	"errors"
+	"math"
+	"strconv"
+	"strings"
 
 	"halfstep/program"
 )
@@ -15,7 +19,7 @@ type state struct {
 	Recent        sums    `json:"recent"`
 	RecentSeconds float64 `json:"recent_seconds"`
 	EpochSeconds  float64 `json:"epoch_seconds"` // of training in this epoch so far
-	GradNorm      float64 `json:"grad_norm"`
+	GradNorm      float   `json:"grad_norm"`
 	LR            float64 `json:"lr"`
 	// Momentum is that of the last update where the schedule moves it.
 	Momentum *float64 `json:"momentum"`
@@ -31,6 +35,24 @@ type state struct {
 
 	counters [program.NumCounters]int32
 	scale    float32 // of the next step
+}
+
+// float is a float64 that is saved also where it is not finite, which JSON has no number for: "NaN", "+Inf", "-Inf".
+type float float64
+
+// MarshalJSON implements json.Marshaler.
+func (f float) MarshalJSON() ([]byte, error) {
+	if x := float64(f); math.IsNaN(x) || math.IsInf(x, 0) {
+		return json.Marshal(strconv.FormatFloat(x, 'g', -1, 64))
+	}
+	return json.Marshal(float64(f))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (f *float) UnmarshalJSON(b []byte) error {
+	x, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
+	*f = float(x)
+	return err
 }
 
 // attempts is the number of updates attempted so far: the log's step.

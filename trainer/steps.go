@@ -27,6 +27,9 @@ func (s *Stepper) Samples() int { return s.t.train.samples * max(1, s.t.cfg.Opti
 // Left is the number of steps that Run may run before the next Rewind.
 func (s *Stepper) Left() int { return s.left }
 
+// PerEpoch is the number of steps between two Rewinds.
+func (s *Stepper) PerEpoch() int { return len(s.t.set.TrainIndex) / s.Samples() }
+
 // Rewind begins the same epoch again; parameters and optimizer state stay as they are.
 func (s *Stepper) Rewind() error {
 	t := s.t
@@ -37,7 +40,7 @@ func (s *Stepper) Rewind() error {
 	if err := t.beginEpoch(); err != nil {
 		return fmt.Errorf("trainer: rewind: %w", err)
 	}
-	s.left = len(t.set.TrainIndex) / s.Samples()
+	s.left = s.PerEpoch()
 	if s.left == 0 {
 		return &ConfigError{Key: "optim.accumulate", Message: fmt.Sprintf("a step of %d samples needs more than the %d there are", s.Samples(), len(t.set.TrainIndex))}
 	}
@@ -51,7 +54,7 @@ func (s *Stepper) Run(ctx context.Context, n int) error {
 	}
 	s.left -= n
 	if s.t.update == nil {
-		return s.t.train.exec.Run(ctx, n)
+		return s.t.run(ctx, s.t.train, n)
 	}
 	return s.t.groups(ctx, n)
 }
@@ -65,6 +68,9 @@ func (s *Stepper) Profile(ctx context.Context) ([]int64, error) {
 		}
 	}
 	s.left--
+	if err := s.t.feedNext(s.t.train); err != nil {
+		return nil, err
+	}
 	return s.t.train.exec.Profile(ctx)
 }
 
@@ -81,3 +87,6 @@ func (t *Trainer) ResetWeights() error {
 	}
 	return nil
 }
+
+// ReadSeconds is the time that reading the data took.
+func (s *Session) ReadSeconds() float64 { return s.readSeconds }

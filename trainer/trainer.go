@@ -9,7 +9,6 @@ import (
 	"halfstep/configs"
 	"halfstep/data"
 	"halfstep/device"
-	"halfstep/half"
 	"halfstep/model"
 	"halfstep/optim"
 	"halfstep/program"
@@ -27,6 +26,8 @@ type Options struct {
 
 // Trainer is one configuration on one device.
 type Trainer struct {
+	weights
+
 	cfg      configs.Config
 	set      *data.Set
 	dev      device.Device
@@ -39,11 +40,9 @@ type Trainer struct {
 	update         *unit // accumulation only: ends a full group
 	tailUpdate     *unit // accumulation only: ends the last, smaller group of an epoch
 	evals          map[string]*evaluator
-	store          device.Store
 	arena          device.Arena
+	loader         *loader // nil: the data is resident
 	memory         amp.Memory
-	params         []model.Param
-	norms          []model.BatchNorm
 	units          []*unit
 	updatesAnEpoch int
 	rates          [][2]float32 // learning rate and momentum of the epoch's updates
@@ -152,6 +151,9 @@ func (t *Trainer) build() error {
 		cfg: t.cfg, set: t.set, dev: t.dev, dtype: dtype, step: step, scaler: t.scaler.Rule(),
 		ringRows: max(1, t.cfg.Log.Every), rates: t.updatesAnEpoch,
 	}
+	if err := t.asm.checkGorgonia(); err != nil {
+		return err
+	}
 	if every > 1 {
 		err = t.buildAccumulation(batch, tail, micros, every)
 	} else {
@@ -160,7 +162,8 @@ func (t *Trainer) build() error {
 	if err != nil {
 		return err
 	}
-	t.params, t.norms = t.train.model.Params, t.train.model.BatchNorms
+	t.describe(t.train.model, t.train.program)
+	t.shadows = every > 1
 	return t.buildEvaluators()
 }
 
@@ -247,6 +250,9 @@ func (t *Trainer) plan() amp.Memory {
 // allocate makes store and arena for all programs and compiles them.
 func (t *Trainer) allocate() error {
 	t.memory = t.plan()
+	if err := Fits(t.memory, t.dev); err != nil {
+		return err
+	}
 	var err error
 	for _, u := range t.units {
 		if t.store == nil {
@@ -262,22 +268,25 @@ func (t *Trainer) allocate() error {
 		return err
 	}
 	for _, u := range t.units {
-		if u.exec, err = t.dev.Compile(u.program, t.store, t.arena); err != nil {
+		if u.exec, err = t.compile(u); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+func (t *Trainer) compile(u *unit) (device.Executable, error) {
+	if u.before != nil {
+		return t.compileTape(u)
+	}
+	return t.dev.Compile(u.program, t.store, t.arena)
+}
+
 // initialise uploads the data once and the initial state.
 func (t *Trainer) initialise() error {
 	w := &writer{store: t.store}
-	w.samples("train", &t.set.Train)
-	if _, ok := t.evals["test"]; ok {
-		w.samples("test", &t.set.Test)
-	}
-	for _, e := range t.evals {
-		put(w, e.split.order(), e.order)
+	if t.loader = newLoader(t.cfg, t.set, t.store); t.loader == nil {
+		t.uploadData(w)
 	}
 	for _, p := range t.params {
 		t.writeParam(w, p, model.Init(p, t.cfg.Seed))
@@ -294,38 +303,14 @@ func (t *Trainer) initialise() error {
 	return w.err
 }
 
-// writeParam writes a parameter and its half copy.
-func (t *Trainer) writeParam(w *writer, p model.Param, v []float32) {
-	put(w, p.Name, v)
-	if t.train.program.Lookup(amp.HalfCopyName(p.Name)) == nil {
-		return
+// uploadData writes the samples that stay on the device.
+func (t *Trainer) uploadData(w *writer) {
+	w.samples("train", &t.set.Train)
+	if _, ok := t.evals["test"]; ok {
+		w.samples("test", &t.set.Test)
 	}
-	h := make([]uint16, len(v))
-	if t.asm.dtype == program.Float16 {
-		half.EncodeFloat16(h, v)
-	} else {
-		half.EncodeBFloat16(h, v)
-	}
-	put(w, amp.HalfCopyName(p.Name), h)
-}
-
-// writeRunning writes a running statistic and, where micro-batches move a shadow, that too.
-func (t *Trainer) writeRunning(w *writer, name string, v []float32) {
-	put(w, name, v)
-	if t.cfg.Optim.Accumulate > 1 {
-		put(w, name+shadowSuffix, v)
-	}
-}
-
-// writer writes to the store until something fails.
-type writer struct {
-	store device.Store
-	err   error
-}
-
-func put[E float32 | uint16 | int32 | uint8](w *writer, name string, v []E) {
-	if w.err == nil {
-		w.err = device.Write(w.store, name, v)
+	for _, e := range t.evals {
+		put(w, e.split.order(), e.order)
 	}
 }
 

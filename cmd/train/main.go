@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"halfstep/picture"
 	"halfstep/trainer"
 )
 
@@ -42,8 +43,12 @@ func run() int {
 		fmt.Fprintln(os.Stderr, "error:", line)
 	}
 	var usage *usageError
-	if errors.As(err, &usage) {
+	var file *picture.Error
+	switch {
+	case errors.As(err, &usage):
 		return trainer.ExitUsage
+	case errors.As(err, &file):
+		return trainer.ExitData
 	}
 	return trainer.ExitCode(err)
 }

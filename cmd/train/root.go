@@ -75,12 +75,15 @@ func newRoot() *cobra.Command {
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	f.register(c)
-	c.Flags().StringVar(&o.resume, "resume", "", "go on with this run folder from its newest checkpoint")
+	c.Flags().StringVar(&o.resume, "resume", "", "go on with this run (its folder, its id in runs, or `latest`) from its newest checkpoint")
+	_ = c.RegisterFlagCompletionFunc("resume", completeRuns)
 	c.Flags().StringSliceVar(&o.allow, "allow", nil, "with --resume: keys that may differ from the run's configuration")
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "build everything and tell what would run, without training")
 	c.Flags().BoolVar(&o.fastDev, "fast-dev-run", false, "run three steps and one batch of evaluation, without a run folder")
 	c.Flags().BoolVar(&o.json, "json", false, "copy the log's JSON lines to standard output")
 	c.AddCommand(newSummary(), newDevices(), newData(), newMemory())
+	c.AddCommand(newEval(), newPredict(), newExport(), newReport())
+	c.AddCommand(newBench(), newCompare())
 	return c
 }
 
@@ -115,7 +118,14 @@ func (o *trainFlags) run(c *cobra.Command, f *configFlags, args []string) error 
 
 // resolve loads the configuration: that of the run where a run is resumed without another.
 func (o *trainFlags) resolve(f *configFlags, args []string) (*configs.Resolved, error) {
-	if o.resume == "" || f.config != "" {
+	if o.resume == "" {
+		return f.load(args)
+	}
+	var err error
+	if o.resume, err = findRun("runs", o.resume); err != nil {
+		return nil, err
+	}
+	if f.config != "" {
 		return f.load(args)
 	}
 	f.config = filepath.Join(o.resume, runs.ConfigFile)

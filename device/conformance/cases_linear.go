@@ -127,6 +127,16 @@ func linearGradXCases(m *maker) []testCase {
 				c.numeric = &derivative{f: f, args: [][]float64{x.v}, dy: dy.v, wrt: []int{0}}
 			}
 			cs = append(cs, c)
+			if whole && m.d != program.Float64 {
+				c.name = fmt.Sprintf("%+v gradients are not finite", s)
+				c.in = append([]*tensor{m.integers(m.d, 2, s.B, s.N).put(m.r, math.NaN(), math.Inf(1))}, in[1:]...)
+				dx := linearGradX(c.in[0].v, w.v, s)
+				if op.MaskX {
+					maskReLU(dx, err, x.v)
+				}
+				c.out = []expect{exactly(m.d, rounded(m.d, dx), s.B, s.K)}
+				cs = append(cs, c)
+			}
 		})
 	}
 	return cs
@@ -163,6 +173,15 @@ func linearGradWCases(m *maker) []testCase {
 				}
 			}
 			cs = append(cs, c)
+			if whole && m.d != program.Float64 {
+				c.name = fmt.Sprintf("%+v gradients are not finite", s)
+				c.in = []*tensor{x, m.integers(m.d, 2, s.B, s.N).put(m.r, math.NaN(), math.Inf(1))}
+				c.out = []expect{exactly(m.d, rounded(m.d, linearGradW(x.v, c.in[1].v, s)), s.K, s.N)}
+				if op.Bias {
+					c.out = append(c.out, exactly(m.acc(), biasGrad(c.in[1].v, s.N), s.N))
+				}
+				cs = append(cs, c)
+			}
 		})
 	}
 	return cs
@@ -173,6 +192,9 @@ func biasGradCases(m *maker) []testCase {
 	for _, s := range m.channelShapes() {
 		both(func(whole bool) {
 			dy := m.draw(whole, m.d, 1, s...)
+			if whole && m.d != program.Float64 {
+				dy.put(m.r, math.NaN(), math.Inf(1))
+			}
 			c := s[len(s)-1]
 			err := sumError(len(dy.v)/c, biasGrad(magnitude(dy.v), c))
 			cs = append(cs, testCase{

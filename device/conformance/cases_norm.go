@@ -60,7 +60,9 @@ func (m *maker) norm(shape []int) norm {
 	return n
 }
 
-func (n norm) inverseStd(c int) float64 { return 1 / math.Sqrt(n.variance.v[c]+float64(float32(normEps))) }
+func (n norm) inverseStd(c int) float64 {
+	return 1 / math.Sqrt(n.variance.v[c]+float64(float32(normEps)))
+}
 
 // forward is batch norm of x with the batch's own statistics, in float64.
 func (n norm) forward(x, gamma, beta []float64) []float64 {

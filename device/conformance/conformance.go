@@ -48,12 +48,11 @@ func operations(t *testing.T, dev device.Device, o Options) {
 	for _, op := range program.Ops() {
 		kind := reflect.TypeOf(op)
 		t.Run(kind.Name(), func(t *testing.T) {
-			cases := generators()[kind]
-			if cases == nil {
+			if generators()[kind] == nil {
 				t.Fatal("the suite has no case of this operation: add one to generators")
 			}
 			for _, d := range o.dtypes() {
-				t.Run(d.String(), func(t *testing.T) { runCases(t, dev, d, cases, o.Slow) })
+				t.Run(d.String(), func(t *testing.T) { runCases(t, dev, kind, d, o.Slow) })
 			}
 		})
 	}
@@ -68,9 +67,9 @@ func generate(g generator, d program.DType, fusions []program.Rule, few bool) []
 	return g(m)
 }
 
-func runCases(t *testing.T, dev device.Device, d program.DType, g generator, few bool) {
+func runCases(t *testing.T, dev device.Device, kind reflect.Type, d program.DType, few bool) {
 	var all worst
-	cases := generate(g, d, dev.Fusions(), few)
+	cases := generate(generators()[kind], d, dev.Fusions(), few)
 	for _, c := range cases {
 		w, err := judge(dev, c)
 		if err != nil {
@@ -78,38 +77,10 @@ func runCases(t *testing.T, dev device.Device, d program.DType, g generator, few
 		}
 		all.merge(w)
 	}
-	t.Logf("%d cases; largest error %.3g, largest share of a tolerance %.3f", len(cases), all.err, all.share)
-}
-
-// Derivatives checks the suite itself: the definitions of gradients, in float64, against numerical derivatives of the
-// definitions of what they are gradients of.
-func Derivatives(t *testing.T) {
-	for _, op := range program.Ops() {
-		kind := reflect.TypeOf(op)
-		for _, c := range generate(generators()[kind], program.Float64, rules(), true) {
-			if c.numeric == nil {
-				continue
-			}
-			var grads [][]float64
-			for k := range c.numeric.wrt {
-				grads = append(grads, c.out[k].want)
-			}
-			if err := c.numeric.check(rand.New(rand.NewPCG(2, 3)), grads); err != nil {
-				t.Errorf("%s: %s: %v", kind.Name(), c.name, err)
-			}
-		}
-	}
-}
-
-// rules are all fusions.
-func rules() []program.Rule {
-	return []program.Rule{
-		program.FuseConvReLU, program.FuseConvReLUPool, program.FuseConvBackward, program.FuseLinearReLU, program.FuseLinearGrads,
-	}
+	t.Logf("%s %s: %d cases, largest error %.3g, largest share of a tolerance %.3f", kind.Name(), d, len(cases), all.err, all.share)
 }
 
 // subset draws some of the rules.
 func subset(r *rand.Rand, all []program.Rule) []program.Rule {
 	return slices.DeleteFunc(slices.Clone(all), func(program.Rule) bool { return r.IntN(2) == 0 })
 }
-

@@ -67,7 +67,10 @@ func plus(a, b []float64) []float64 {
 	return r
 }
 
-// close reports whether got is within tol of want; NaNs equal each other, infinities themselves.
+// closeTo reports whether got is within tol of want; NaNs equal each other, infinities only themselves.
 func closeTo(got, want, tol float64) bool {
-	return got == want || got != got && want != want || math.Abs(got-want) <= tol
+	if got == want || got != got && want != want {
+		return true
+	}
+	return !math.IsInf(want, 0) && math.Abs(got-want) <= tol
 }

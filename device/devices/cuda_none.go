@@ -1,4 +1,4 @@
-//go:build !gpu
+//go:build !gpu || !linux || (!amd64 && !arm64)
 
 package devices
 

@@ -19,7 +19,7 @@ func (e *Error) Error() string { return fmt.Sprintf("device %s: %v", e.Name, e.E
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Open opens cpu, cuda or cuda:N. threads counts for the CPU; 0 means all. auto is resolved by the caller, which can
+// Open opens cpu, gorgonia, cuda or cuda:N. threads counts for the CPU; 0 means all. auto is resolved by the caller, which can
 // measure; it never stands for a device that is asked for by name.
 func Open(name string, threads int) (device.Device, error) {
 	var d device.Device
@@ -27,6 +27,8 @@ func Open(name string, threads int) (device.Device, error) {
 	switch name {
 	case "cpu":
 		d, err = cpu.Open(cpu.Options{Threads: threads})
+	case Gorgonia:
+		d, err = openGorgonia(threads)
 	default:
 		d, err = openCUDA(name)
 	}

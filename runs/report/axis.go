@@ -7,6 +7,7 @@ type axis struct {
 	min, max float64 // in log2 where log is set
 	from, to float64
 	log      bool
+	base     float64 // of a logarithmic axis
 	ticks    []float64
 }
 
@@ -14,6 +15,7 @@ func (a *axis) at(v float64) float64 {
 	if a.log {
 		v = math.Log2(v)
 	}
+	v = min(max(v, a.min), a.max)
 	return a.from + (v-a.min)/(a.max-a.min)*(a.to-a.from)
 }
 
@@ -29,9 +31,10 @@ func newAxis(vs []float64, from, to float64, base float64) *axis {
 	if lo > hi {
 		lo, hi = 0, 1
 	}
+	lo, hi = clamp(lo), clamp(hi)
 	a := &axis{from: from, to: to}
 	if base > 0 && lo > 0 && (base == 2 || hi/lo > 10) {
-		a.log = true
+		a.log, a.base = true, base
 		a.logTicks(lo, hi, base)
 		return a
 	}
@@ -39,11 +42,31 @@ func newAxis(vs []float64, from, to float64, base float64) *axis {
 	return a
 }
 
+// An axis spans numbers of at most extreme, and of at least 1/extreme apart from zero, which leaves room for differences and
+// ticks in float64. What lies beyond is drawn at its end.
+const extreme = 1e300
+
+func clamp(v float64) float64 {
+	switch {
+	case v > 0:
+		return min(max(v, 1/extreme), extreme)
+	case v < 0:
+		return max(min(v, -1/extreme), -extreme)
+	}
+	return 0
+}
+
+// leastSpan is the smallest span of a linear axis, relative to its larger end: below it, ticks would be lost in rounding.
+const leastSpan = 1e-9
+
 // linearTicks puts four to eight ticks at multiples of 1, 2 or 5 times a power of ten, and ends the axis at ticks.
 func (a *axis) linearTicks(lo, hi float64) {
 	if lo == hi {
 		pad := max(math.Abs(lo)/10, 1e-3)
 		lo, hi = lo-pad, hi+pad
+	}
+	if least := leastSpan * max(math.Abs(lo), math.Abs(hi)); hi-lo < least {
+		lo, hi = lo-least, hi+least
 	}
 	step := math.Pow(10, math.Floor(math.Log10(hi-lo))-1)
 	for _, m := range []float64{2, 5, 10, 20} {

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,8 +28,9 @@ type figure struct {
 }
 
 type legend struct {
-	Class string
-	Text  string
+	Class  string
+	Text   string
+	Detail string
 }
 
 // fact is one number at the top of the page.
@@ -36,20 +38,21 @@ type fact struct{ Name, Value string }
 
 // content is what page.html shows.
 type content struct {
-	Title    string
-	Subtitle string
-	Facts    []fact
-	Cells    [][]string
-	Figures  []figure
-	Memory   [][]string
-	Config   [][2]string
-	System   [][2]string
-	Problems []string
-	Left     int
+	Title       string
+	Subtitle    string
+	Facts       []fact
+	Cells       [][]string
+	Figures     []figure
+	Memory      [][]string
+	Predictions []predictions
+	Config      [][2]string
+	System      [][2]string
+	Problems    []string
+	Left        int
 }
 
 // HTML writes a page on the runs: curves of loss and accuracy, the path of the loss scale with skipped steps, memory by
-// category, throughput, settings. It is one file that loads nothing. Curves are drawn for the first eight runs.
+// category, throughput, confusion matrix, worst-classified images, settings. It is one file that loads nothing. Curves are drawn for the first eight runs.
 func HTML(w io.Writer, records []*runs.Record) error {
 	if len(records) == 0 {
 		return fmt.Errorf("report: no runs")
@@ -58,14 +61,20 @@ func HTML(w io.Writer, records []*runs.Record) error {
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	c := newContent(records)
+	c, err := newContent(records)
+	if err != nil {
+		return err
+	}
 	if err := t.Execute(w, c); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
 }
 
-func newContent(records []*runs.Record) *content {
+// breakable lets a long key break after its dots and underscores: a space of no width follows each.
+var breakable = strings.NewReplacer(".", ".\u200b", "_", "_\u200b")
+
+func newContent(records []*runs.Record) (*content, error) {
 	c := &content{Title: fmt.Sprintf("%d runs", len(records))}
 	if len(records) == 1 {
 		r := records[0]
@@ -77,6 +86,9 @@ func newContent(records []*runs.Record) *content {
 		slices.SortFunc(c.Config, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
 	} else {
 		c.Cells = runs.NewTable(records).Cells()
+		for i, name := range c.Cells[0] {
+			c.Cells[0][i] = breakable.Replace(name)
+		}
 	}
 	drawn := records[:min(len(records), colors)]
 	c.Left = len(records) - len(drawn)
@@ -84,13 +96,16 @@ func newContent(records []*runs.Record) *content {
 		c.Figures = append(c.Figures, newFigure(chart))
 	}
 	c.addMemory(drawn)
+	if err := c.addPredictions(drawn); err != nil {
+		return nil, err
+	}
 	c.System = system(records[0])
 	for _, r := range records {
 		for _, p := range r.Problems {
 			c.Problems = append(c.Problems, r.ID+": "+p)
 		}
 	}
-	return c
+	return c, nil
 }
 
 func newFigure(c *chart) figure {
@@ -98,7 +113,7 @@ func newFigure(c *chart) figure {
 	if len(c.series) > 1 {
 		for i, s := range c.series {
 			if len(s.points) > 0 {
-				f.Legend = append(f.Legend, legend{fmt.Sprintf("c%d", i), shortName(s.name)})
+				f.Legend = append(f.Legend, legend{fmt.Sprintf("c%d", i), s.name, s.run})
 			}
 		}
 	}
@@ -123,16 +138,19 @@ func (c *content) addMemory(records []*runs.Record) {
 	f := figure{Title: "Planned memory by category", SVG: svg}
 	header := []string{"MB"}
 	for i, p := range first(memory(records[0])) {
-		f.Legend = append(f.Legend, legend{fmt.Sprintf("c%d", i), p.name})
+		if p.name != residentData {
+			f.Legend = append(f.Legend, legend{fmt.Sprintf("c%d", i), p.name, ""})
+		}
 		header = append(header, p.name)
 	}
 	c.Memory = [][]string{append(header, "planned", "measured peak")}
-	for _, r := range records {
+	names := labels(records)
+	for i, r := range records {
 		parts, m, ok := memory(r)
 		if !ok {
 			continue
 		}
-		row := []string{shortName(r.ID)}
+		row := []string{names[i]}
 		for _, p := range parts {
 			row = append(row, fmt.Sprintf("%.2f", float64(p.bytes)/1e6))
 		}
@@ -176,7 +194,7 @@ func facts(r *runs.Record) []fact {
 		fact{"time", (time.Duration(s.Seconds*1e3) * time.Millisecond).Round(100 * time.Millisecond).String()},
 		fact{"peak memory", megabytes(s.MemPeakBytes)},
 		fact{"skipped steps", fmt.Sprint(s.SkippedSteps)},
-		fact{"final loss scale", short(s.FinalLossScale)},
+		fact{"final loss scale", strconv.FormatFloat(s.FinalLossScale, 'f', -1, 64)},
 	)
 }
 
@@ -198,12 +216,4 @@ func system(r *runs.Record) [][2]string {
 		}
 	}
 	return rows
-}
-
-// shortName is a run's id without its date.
-func shortName(id string) string {
-	if date, rest, ok := strings.Cut(id, "-"); ok && len(date) == len("20060102T150405Z") && date[8] == 'T' {
-		return rest
-	}
-	return id
 }

@@ -47,6 +47,10 @@ func record(id string) *runs.Record {
 		r.Epochs = append(r.Epochs, runs.Epoch{Epoch: i + 1, Step: 33 * (i + 1), TestAccuracy: &accuracy, TestLoss: new(0.2 / float64(i+1)),
 			TrainAccuracy: new(accuracy - 0.01), ImagesPerS: 20000 + 100*float64(i)})
 	}
+	r.Predictions = &runs.Predictions{
+		Split: "test", Samples: 9, Confusion: [][]int{{4, 1}, {0, 4}}, Shape: []int{1, 2, 1},
+		Worst: []runs.Sample{{Index: 7, Label: 0, Predicted: 1, Probability: new(0.9), Loss: new(2.3), Pixels: []byte{0, 255}}},
+	}
 	return r
 }
 
@@ -70,8 +74,12 @@ func TestHTML(t *testing.T) {
 		"two runs": render(t, record("20261130T095132Z-cnn_amp-1"), second),
 	} {
 		drawings := svgElement.FindAllString(page, -1)
-		if len(drawings) != 5 { // loss, accuracy, scale, throughput, memory
-			t.Errorf("%s: %d drawings, want 5", name, len(drawings))
+		want := 6 // loss, accuracy, scale, throughput, memory, confusion
+		if name == "two runs" {
+			want = 7
+		}
+		if len(drawings) != want {
+			t.Errorf("%s: %d drawings, want %d", name, len(drawings), want)
 		}
 		for _, d := range drawings {
 			for dec := xml.NewDecoder(strings.NewReader(d)); ; {
@@ -86,7 +94,8 @@ func TestHTML(t *testing.T) {
 				t.Errorf("%s: %s", name, coordinates)
 			}
 		}
-		if m := regexp.MustCompile(`(?i)\b(src|href|@import)\b|https?:|url\(`).FindString(page); m != "" {
+		inline := strings.ReplaceAll(page, `src="data:image/png;base64,`, `"`)
+		if m := regexp.MustCompile(`(?i)\b(src|href|@import)\b|https?:|url\(`).FindString(inline); m != "" {
 			t.Errorf("%s: the page refers to something else: %s", name, m)
 		}
 		for _, want := range []string{"prefers-color-scheme: dark", "width=device-width", "step 50 skipped: conv2/&lt;weight&gt;", "99.12"} {
@@ -235,5 +244,23 @@ func TestLook(t *testing.T) {
 	defer f.Close()
 	if err := Plot(f, []*runs.Record{record("a"), record("b")}, "loss", "png"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Axes end at any numbers, also where float64 has no room for the ticks between them.
+func TestAxisExtremes(t *testing.T) {
+	values := []float64{0, 1, -1, 1e-320, -1e-320, 1e17, 1e17 + 16, -1e308, 1e308, math.MaxFloat64, math.SmallestNonzeroFloat64, 1 << 53, 1<<53 + 2}
+	for _, base := range []float64{0, 2, 10} {
+		for _, lo := range values {
+			for _, hi := range values {
+				a := newAxis([]float64{lo, hi}, 0, 1, base)
+				if len(a.ticks) > 100 {
+					t.Errorf("%g to %g, base %g: %d ticks", lo, hi, base, len(a.ticks))
+				}
+				if at := a.at(lo); !finite(at) {
+					t.Errorf("%g to %g, base %g: %g is drawn at %g", lo, hi, base, lo, at)
+				}
+			}
+		}
 	}
 }

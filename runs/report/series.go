@@ -4,6 +4,8 @@ package report
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 
 	"halfstep/runs"
 )
@@ -14,6 +16,7 @@ type point struct{ x, y float64 }
 // series is one curve of a chart.
 type series struct {
 	name   string
+	run    string // its id; empty where the curve is one split of the only run
 	points []point
 	stairs bool // y holds until the next point
 	marks  []mark
@@ -60,8 +63,9 @@ func charts(records []*runs.Record) []*chart {
 func lossChart(records []*runs.Record) *chart {
 	c := &chart{title: "Loss", x: "step", y: "loss", log: true, base: 10, unit: short}
 	if len(records) != 1 {
-		for _, r := range records {
-			c.series = append(c.series, series{name: r.ID, points: trainLoss(r)})
+		names := labels(records)
+		for i, r := range records {
+			c.series = append(c.series, series{name: names[i], run: r.ID, points: trainLoss(r)})
 		}
 		c.title = "Training loss"
 		return c
@@ -91,8 +95,9 @@ func accuracyChart(records []*runs.Record) *chart {
 	c := &chart{title: "Accuracy", x: "epoch", y: "accuracy", unit: func(v float64) string { return fmt.Sprintf("%.4g%%", 100*v) }}
 	test := func(e runs.Epoch) *float64 { return e.TestAccuracy }
 	if len(records) != 1 {
-		for _, r := range records {
-			c.series = append(c.series, series{name: r.ID, points: byEpoch(r, epochOf, test)})
+		names := labels(records)
+		for i, r := range records {
+			c.series = append(c.series, series{name: names[i], run: r.ID, points: byEpoch(r, epochOf, test)})
 		}
 		c.title = "Test accuracy"
 		return c
@@ -106,9 +111,10 @@ func accuracyChart(records []*runs.Record) *chart {
 
 // scaleChart is the path of the loss scale, with a mark at each skipped step. A run without scaling is left empty.
 func scaleChart(records []*runs.Record) *chart {
-	c := &chart{title: "Loss scale and skipped steps", x: "step", y: "loss scale", log: true, base: 2, unit: short}
-	for _, r := range records {
-		s := series{name: r.ID, stairs: true}
+	c := &chart{title: "Loss scale and skipped steps", x: "step", y: "loss scale", log: true, base: 2, unit: powerOfTwo}
+	names := labels(records)
+	for i, r := range records {
+		s := series{name: names[i], run: r.ID, stairs: true}
 		scaled := false
 		for _, l := range r.Lines {
 			switch e := l.Event.(type) {
@@ -127,7 +133,7 @@ func scaleChart(records []*runs.Record) *chart {
 			}
 		}
 		if !scaled {
-			s = series{name: r.ID}
+			s = series{name: names[i], run: r.ID}
 		}
 		c.series = append(c.series, s)
 	}
@@ -145,8 +151,9 @@ func (s *series) hold(x, y float64) {
 
 func throughputChart(records []*runs.Record) *chart {
 	c := &chart{title: "Throughput", x: "epoch", y: "images/s", zero: true, unit: short}
-	for _, r := range records {
-		c.series = append(c.series, series{name: r.ID, points: byEpoch(r, epochOf, func(e runs.Epoch) *float64 { return &e.ImagesPerS })})
+	names := labels(records)
+	for i, r := range records {
+		c.series = append(c.series, series{name: names[i], run: r.ID, points: byEpoch(r, epochOf, func(e runs.Epoch) *float64 { return &e.ImagesPerS })})
 	}
 	return c
 }
@@ -184,6 +191,21 @@ func short(v float64) string {
 	return fmt.Sprintf("%.5g", v)
 }
 
+// powerOfTwo writes 65536 as 2¹⁶.
+func powerOfTwo(v float64) string {
+	fraction, exponent := math.Frexp(v)
+	if fraction != 0.5 {
+		return short(v)
+	}
+	superscripts := []rune("⁰¹²³⁴⁵⁶⁷⁸⁹")
+	return "2" + strings.Map(func(c rune) rune {
+		if c == '-' {
+			return '⁻'
+		}
+		return superscripts[c-'0']
+	}, strconv.Itoa(exponent-1))
+}
+
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // category is a part of the planned memory.
@@ -191,6 +213,9 @@ type category struct {
 	name  string
 	bytes int64
 }
+
+// residentData is the category that is not part of the planned sum: it is in the table, and in no bar.
+const residentData = "resident data"
 
 // memory is the last memory event of a run; false where it has none.
 func memory(r *runs.Record) (parts []category, m runs.Memory, ok bool) {
@@ -206,6 +231,6 @@ func memory(r *runs.Record) (parts []category, m runs.Memory, ok bool) {
 		{"optimizer state", m.OptimizerStateBytes},
 		{"activations", m.ActivationsBytes},
 		{"workspace", m.WorkspaceBytes},
-		{"resident data", m.ResidentDataBytes},
+		{residentData, m.ResidentDataBytes},
 	}, m, ok
 }

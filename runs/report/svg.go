@@ -131,7 +131,8 @@ func (s *svg) cross(x, y float64, title string, color int) {
 	s.printf(`<path class="line c%d" d="M%.1f %.1fl6 6m0 -6l-6 6"><title>%s</title></path>`, color%colors, x-3, y-3, html.EscapeString(title))
 }
 
-// drawMemory is a bar a run, its planned bytes stacked by category, with a line at the measured peak.
+// drawMemory is a bar a run, its planned bytes stacked by category, with a line at the measured peak. Neither counts resident
+// data.
 func drawMemory(records []*runs.Record) template.HTML {
 	const rowHeight, nameHeight = 22, 15
 	largest := 0.0
@@ -146,16 +147,20 @@ func drawMemory(records []*runs.Record) template.HTML {
 	x := newAxis([]float64{0, largest / 1e6}, 4, figureWidth-rightMargin-10, 0)
 	s := new(svg)
 	y := 4.0
-	for _, r := range records {
+	names := labels(records)
+	for k, r := range records {
 		parts, m, ok := memory(r)
 		if !ok {
 			continue
 		}
-		s.text(x.from, y+nameHeight-4, "label", "start", shortName(r.ID))
+		s.text(x.from, y+nameHeight-4, "label", "start", names[k])
 		s.text(figureWidth-rightMargin, y+nameHeight-4, "tick", "end", megabytes(m.MemPlannedBytes))
 		y += nameHeight
 		sum := int64(0)
 		for i, c := range parts {
+			if c.name == residentData {
+				continue
+			}
 			left := x.at(float64(sum) / 1e6)
 			sum += c.bytes
 			if width := x.at(float64(sum)/1e6) - left; width > 0 {

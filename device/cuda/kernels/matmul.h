@@ -1,8 +1,8 @@
 // Matrix products: linear layers and convolutions as implicit GEMMs. C [M,N] = A [M,K] · B [K,N], accumulated in float32.
 //
-// One block of 128 threads computes a 64x64 tile of C in steps of 32 along K. The operands of a step are fetched into
-// registers while the step before is computed, and stashed in shared memory. How the elements of A and B are found is the
-// source's business (sources.h); how two tiles are multiplied is the unit's (units.h): tensor cores or plain arithmetic.
+// One block of 128 threads computes a 64x64 tile of C in steps of 32 along K. The operands of a step are read into registers
+// while the step before is computed, and stashed in shared memory. How the elements of A and B are found is the source's
+// business (sources.h); how two tiles are multiplied is the unit's (units.h): tensor cores or plain arithmetic.
 //
 // With several splits, each block sums one part of K into a float32 partial [splits,M,N] and matmul_finish adds the
 // partials in order. Launch: grid (N/64, M/64, splits), rounded up.
@@ -104,13 +104,13 @@ template <class T, class Unit, class A, class B> __device__ __forceinline__ void
   a.prepare(k0, end);
   b.prepare(k0, end);
   __syncthreads();
-  if (k0 < end) a.fetch(k0, end), b.fetch(k0, end);
+  if (k0 < end) a.fetch(), b.fetch();
   for (; k0 < end; k0 += BK) {
     a.stash(as, Unit::LDA);
     b.stash(bs, Unit::LDB);
     if (k0 + BK < end) a.prepare(k0 + BK, end), b.prepare(k0 + BK, end);
     __syncthreads();
-    if (k0 + BK < end) a.fetch(k0 + BK, end), b.fetch(k0 + BK, end);
+    if (k0 + BK < end) a.fetch(), b.fetch();
     unit.multiply(as, bs);
     __syncthreads();
   }

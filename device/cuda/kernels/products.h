@@ -51,7 +51,7 @@ template <class T, template <bool, bool> class Unit> __device__ __forceinline__ 
 
 // dw: M = (kh, kw, c), K output pixels, N = oc.
 template <class T, template <bool, bool> class Unit> __device__ __forceinline__ void conv2d_grad_w(const ConvArgs &p) {
-  SHARED(Pixel, table, BK);
+  SHARED(Pixel, table, 2 * BK);
   Source<T, ConvWindows<T>, BK, BM> a(ConvWindows<T>(p, table), p.vec_a);
   Source<T, Rows<T, false>, BK, BN> b(Rows<T, false>(p.b, p.out.k, p.out.n, blockIdx.x * BN), p.vec_b);
   matmul<T, Unit<true, false>>(p.out, a, b);

@@ -3,51 +3,45 @@
 #include "matmul.h"
 
 // Source brings the R x C tile of an operand that starts at a given k into shared memory, C being the direction in which
-// its elements lie side by side. Finder::at gives the address of an element of the tile, or null where there is none; with
-// vec it answers for whole aligned 16-byte vectors.
+// its elements lie side by side. Finder::at gives the address of an element of the tile, or null where there is none.
+//
+// Where rows are whole 16-byte vectors (vec), fetch reads ahead into registers and stash stores them. Elsewhere stash copies
+// element by element and nothing is read ahead. Either way a finder is asked before the next prepare only; what finders keep
+// in shared memory they keep twice, for this step and the next.
 template <class T, class Finder, int R, int C> struct Source {
-  static constexpr int PER_THREAD = R * C / MM_THREADS, N = Vec<T>::N;
+  static constexpr int N = Vec<T>::N, VECTORS = R * C / N / MM_THREADS, ELEMENTS = R * C / MM_THREADS;
   Finder find;
   bool vec;
-  Vec<T> held[PER_THREAD / N];
+  Vec<T> held[VECTORS];
 
   __device__ __forceinline__ Source(const Finder &f, bool v) : find(f), vec(v) {}
 
   __device__ __forceinline__ void prepare(int k0, int end) { find.prepare(k0, end); }
 
-  __device__ __forceinline__ void fetch(int, int) {
-    unsigned t = threadIdx.x;
-    if (vec) {
+  __device__ __forceinline__ void fetch() {
+    if (!vec) return;
 #pragma unroll
-      for (int i = 0; i < PER_THREAD / N; i++) {
-        unsigned v = t + i * MM_THREADS;
-        const T *p = find.at(v / (C / N), v % (C / N) * N);
-        held[i] = p ? *reinterpret_cast<const Vec<T> *>(p) : zeros<T>();
-      }
-      return;
-    }
-#pragma unroll
-    for (int i = 0; i < PER_THREAD; i++) {
-      unsigned e = t + i * MM_THREADS;
-      const T *p = find.at(e / C, e % C);
-      held[i / N].e[i % N] = p ? *p : from_float<T>(0);
+    for (int i = 0; i < VECTORS; i++) {
+      unsigned v = threadIdx.x + i * MM_THREADS;
+      const T *p = find.at(v / (C / N), v % (C / N) * N);
+      held[i] = p ? *reinterpret_cast<const Vec<T> *>(p) : zeros<T>();
     }
   }
 
   __device__ __forceinline__ void stash(T *tile, int ld) {
-    unsigned t = threadIdx.x;
     if (vec) {
 #pragma unroll
-      for (int i = 0; i < PER_THREAD / N; i++) {
-        unsigned v = t + i * MM_THREADS;
+      for (int i = 0; i < VECTORS; i++) {
+        unsigned v = threadIdx.x + i * MM_THREADS;
         *reinterpret_cast<Vec<T> *>(tile + v / (C / N) * ld + v % (C / N) * N) = held[i];
       }
       return;
     }
-#pragma unroll
-    for (int i = 0; i < PER_THREAD; i++) {
-      unsigned e = t + i * MM_THREADS;
-      tile[e / C * ld + e % C] = held[i / N].e[i % N];
+#pragma unroll 4
+    for (int i = 0; i < ELEMENTS; i++) {
+      unsigned e = threadIdx.x + i * MM_THREADS;
+      const T *p = find.at(e / C, e % C);
+      tile[e / C * ld + e % C] = p ? *p : from_float<T>(0);
     }
   }
 };
@@ -180,17 +174,19 @@ template <class T> struct ConvGradWeights {
 // ConvWindows is ConvPixels transposed, for the weights' gradient: row k is an output pixel, column m is (kh, kw, c).
 template <class T> struct ConvWindows {
   const ConvArgs &a;
-  Pixel *table; // [BK]
+  Pixel *table; // [2][BK]: steps take turns
+  int half;
 
-  __device__ __forceinline__ ConvWindows(const ConvArgs &p, Pixel *t) : a(p), table(t) {}
+  __device__ __forceinline__ ConvWindows(const ConvArgs &p, Pixel *t) : a(p), table(t), half(0) {}
 
   __device__ __forceinline__ void prepare(int k0, int end) {
-    if (threadIdx.x < BK) table[threadIdx.x] = output_pixel(a, k0 + threadIdx.x, end);
+    half = k0 / BK % 2 * BK;
+    if (threadIdx.x < BK) table[half + threadIdx.x] = output_pixel(a, k0 + threadIdx.x, end);
   }
 
   __device__ __forceinline__ const T *at(int r, int col) const {
     int m = blockIdx.y * BM + col, c = m % a.c, tap = m / a.c;
-    Pixel p = table[r];
+    Pixel p = table[half + r];
     return m < a.out.m ? inside<T>(a.a, p.image, p.h + tap / a.kw, p.w + tap % a.kw, a.h, a.w, a.c, c) : nullptr;
   }
 };

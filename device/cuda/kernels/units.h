@@ -36,7 +36,7 @@ template <class T, class Element, int K, bool A_T, bool B_T> struct Wmma : Tiles
 
   __device__ __forceinline__ void multiply(const T *as, const T *bs) {
     int warp = threadIdx.x / 32, m = warp / 2 * 32, n = warp % 2 * 32;
-#pragma unroll
+#pragma unroll 2
     for (int k = 0; k < BK; k += K) {
       Fragment<nvcuda::wmma::matrix_a, typename Layout<A_T>::type> a[2];
       Fragment<nvcuda::wmma::matrix_b, typename Layout<B_T>::type> b[2];
@@ -65,7 +65,8 @@ template <class T, class Element, int K, bool A_T, bool B_T> struct Wmma : Tiles
   }
 };
 
-// Plain multiplies in float32: each thread 8 rows by 4 columns.
+// Plain multiplies in float32: each thread 8 rows by 4 columns, four steps of k at a time, so that all reads of shared
+// memory are 16 bytes.
 template <bool A_T, bool B_T> struct Plain : Tiles<float, A_T, B_T> {
   typedef Tiles<float, A_T, B_T> L;
   float acc[8][4];
@@ -75,19 +76,26 @@ template <bool A_T, bool B_T> struct Plain : Tiles<float, A_T, B_T> {
       for (int j = 0; j < 4; j++) acc[i][j] = 0;
   }
 
+  static __device__ __forceinline__ Vec<float> quad(const float *p) { return *reinterpret_cast<const Vec<float> *>(p); }
+
   __device__ __forceinline__ void multiply(const float *as, const float *bs) {
     int m = threadIdx.x / 16 * 8, n = threadIdx.x % 16 * 4;
-#pragma unroll 4
-    for (int k = 0; k < BK; k++) {
-      float a[8], b[4];
+#pragma unroll 2
+    for (int k = 0; k < BK; k += 4) {
+      Vec<float> a[8], b[4]; // a: row i along k, or with A_T step i/2 along half of m; b: step along n, or with B_T column along k
 #pragma unroll
-      for (int i = 0; i < 8; i++) a[i] = A_T ? as[k * L::LDA + m + i] : as[(m + i) * L::LDA + k];
+      for (int i = 0; i < 8; i++) a[i] = quad(A_T ? as + (k + i / 2) * L::LDA + m + i % 2 * 4 : as + (m + i) * L::LDA + k);
 #pragma unroll
-      for (int j = 0; j < 4; j++) b[j] = B_T ? bs[(n + j) * L::LDB + k] : bs[k * L::LDB + n + j];
+      for (int j = 0; j < 4; j++) b[j] = quad(B_T ? bs + (n + j) * L::LDB + k : bs + (k + j) * L::LDB + n);
 #pragma unroll
-      for (int i = 0; i < 8; i++)
+      for (int s = 0; s < 4; s++)
 #pragma unroll
-        for (int j = 0; j < 4; j++) acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+        for (int i = 0; i < 8; i++)
+#pragma unroll
+          for (int j = 0; j < 4; j++) {
+            float x = A_T ? a[2 * s + i / 4].e[i % 4] : a[i].e[s], y = B_T ? b[j].e[s] : b[s].e[j];
+            acc[i][j] = fmaf(x, y, acc[i][j]);
+          }
     }
   }
 

@@ -42,8 +42,8 @@ KERNEL(grad_stats, THREADS, (GradStatsArgs a)) {
   for (int i = from + threadIdx.x; i < end; i += THREADS) {
     float v = load(t.g, t.dtype, i);
     if (v - v != 0) bad = 1;
-    float u = v * inverse;
-    sum += static_cast<double>(u * u);
+    double u = v * inverse; // rounded to float32 first
+    sum += u * u;
   }
   sum = block_sum(sum, scratch);
   bad = block_sum(bad, scratch2);

@@ -1,0 +1,312 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"halfstep/picture"
+	"halfstep/runs"
+	"halfstep/runs/report"
+	"halfstep/trainer"
+)
+
+// useFlags are the flags of commands that use a run's model.
+type useFlags struct {
+	trainer.UseOptions
+	runsDir string
+	json    bool
+}
+
+func (f *useFlags) register(c *cobra.Command) {
+	c.Flags().BoolVar(&f.Best, "best", false, "the checkpoint with the best validation accuracy, not the last one")
+	c.Flags().StringVar(&f.runsDir, "runs-dir", "runs", "where a run is looked for by its id, the end of it, or `latest`")
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	c.ValidArgsFunction = completeRuns
+}
+
+// find gives the folder of a run, named by path, id, part of it, or "latest".
+func (f *useFlags) find(arg string) (string, error) { return findRun(f.runsDir, arg) }
+
+func findRun(base, arg string) (string, error) {
+	dir, err := runs.Find(base, arg)
+	if err != nil {
+		return "", &usageError{err}
+	}
+	return dir, nil
+}
+
+// completeRuns offers the run folders in runs.
+func completeRuns(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	list, _ := filepath.Glob(filepath.Join("runs", "*", runs.LogFile)) // fails on a bad pattern only
+	for i, path := range list {
+		list[i] = filepath.Dir(path)
+	}
+	return list, cobra.ShellCompDirectiveDefault
+}
+
+func newEval() *cobra.Command {
+	var f useFlags
+	var split string
+	c := &cobra.Command{
+		Use:   "eval RUN",
+		Short: "Evaluate a run's model on its test or validation data",
+		Args:  exactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := f.find(args[0])
+			if err != nil {
+				return err
+			}
+			e, err := trainer.EvaluateRun(c.Context(), dir, split, f.UseOptions)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return printJSON(c.OutOrStdout(), e)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s, %s: %s loss %.4f", e.Run, e.Checkpoint, e.Split, e.Loss)
+			if e.Accuracy != nil {
+				fmt.Fprintf(c.OutOrStdout(), ", accuracy %.2f%%", 100**e.Accuracy)
+			}
+			fmt.Fprintf(c.OutOrStdout(), " on %d samples (%.0f images/s)\n", e.Samples, e.ImagesPerS)
+			return nil
+		},
+	}
+	f.register(c)
+	c.Flags().StringVar(&f.Device, "device", "", "cpu, cuda, cuda:N; default: the run's")
+	c.Flags().StringVar(&split, "split", "test", "test or validation")
+	return c
+}
+
+func newPredict() *cobra.Command {
+	var f useFlags
+	var top int
+	c := &cobra.Command{
+		Use:   "predict RUN image.png...",
+		Short: "Classify images of any size, grey or in colour, dark on light or light on dark",
+		Args:  minimumArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := f.find(args[0])
+			if err != nil {
+				return err
+			}
+			list, err := predict(c, dir, f.UseOptions, args[1:], top)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return printJSON(c.OutOrStdout(), list)
+			}
+			for _, p := range list {
+				fmt.Fprintf(c.OutOrStdout(), "%s:", p.File)
+				for _, k := range p.Top {
+					fmt.Fprintf(c.OutOrStdout(), "  %d (%.1f%%)", k.Class, 100*k.Probability)
+				}
+				fmt.Fprintln(c.OutOrStdout())
+			}
+			return nil
+		},
+	}
+	f.register(c)
+	c.Flags().StringVar(&f.Device, "device", "cpu", "cpu, cuda, cuda:N")
+	c.Flags().IntVar(&top, "top", 3, "how many classes to show")
+	return c
+}
+
+// predict reads the images, as the run's model wants them, and classifies them.
+func predict(c *cobra.Command, dir string, o trainer.UseOptions, files []string, top int) ([]trainer.Prediction, error) {
+	k, err := trainer.OpenClassifier(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	defer k.Close()
+	h, w, _, _ := k.Shape()
+	var images []byte
+	for _, path := range files {
+		b, err := picture.Load(path, picture.For(k.Dataset(), h, w))
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, b...)
+	}
+	return k.Predict(c.Context(), files, images, top)
+}
+
+func newExport() *cobra.Command {
+	var f useFlags
+	var o trainer.ExportOptions
+	c := &cobra.Command{
+		Use:   "export RUN",
+		Short: "Write a run's weights as safetensors, in PyTorch's names and layout, and check them by reading them back",
+		Args:  exactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := f.find(args[0])
+			if err != nil {
+				return err
+			}
+			o.UseOptions = f.UseOptions
+			e, err := trainer.Export(c.Context(), dir, o)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return printJSON(c.OutOrStdout(), e)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s: %d tensors in %s, %d bytes, step %d\n", e.Path, e.Tensors, e.DType, e.Bytes, e.Step)
+			fmt.Fprintf(c.OutOrStdout(), "read back: the outputs for %d samples are those of the weights written; against float32 they differ by at most %.2g, of outputs up to %.3g\n",
+				e.Samples, e.Difference, e.Outputs)
+			return nil
+		},
+	}
+	f.register(c)
+	c.Flags().StringVar(&o.Out, "out", "", "file to write; default: model.safetensors in the run folder")
+	c.Flags().StringVar(&o.DType, "dtype", "float32", "float32, float16 or bfloat16")
+	return c
+}
+
+// reportFlags say what `train report` writes.
+type reportFlags struct {
+	runsDir             string
+	csv, markdown, json bool
+	html, plots         string
+	plotFormat          string
+}
+
+func newReport() *cobra.Command {
+	var f reportFlags
+	c := &cobra.Command{
+		Use:   "report [RUN...]",
+		Short: "A table of runs: the settings that differ, mean and spread over seeds, best first",
+		Long: "report compares runs, or all runs in the folders given; without any, those in --runs-dir. Runs that differ in their seed\n" +
+			"only make one row.",
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.csv && f.markdown || f.csv && f.json || f.markdown && f.json {
+				return &usageError{errors.New("report: give one of --csv, --markdown and --json")}
+			}
+			records, err := f.open(args)
+			if err != nil {
+				return err
+			}
+			if f.html != "" {
+				if err := writeFile(f.html, func(w io.Writer) error { return report.HTML(w, records) }); err != nil {
+					return err
+				}
+			}
+			if f.plots != "" {
+				if err := f.plot(records); err != nil {
+					return err
+				}
+			}
+			return runs.NewTable(records).Write(c.OutOrStdout(), f.format())
+		},
+	}
+	c.ValidArgsFunction = completeRuns
+	c.Flags().StringVar(&f.runsDir, "runs-dir", "runs", "where runs are looked for by id")
+	c.Flags().BoolVar(&f.csv, "csv", false, "print CSV")
+	c.Flags().BoolVar(&f.markdown, "markdown", false, "print a Markdown table")
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	c.Flags().StringVar(&f.html, "html", "", "also write a self-contained page to this file")
+	c.Flags().StringVar(&f.plots, "plots", "", "also write the plots "+strings.Join(report.Plots(), ", ")+" to this folder")
+	c.Flags().StringVar(&f.plotFormat, "plot-format", "svg", "svg or png")
+	return c
+}
+
+func (f *reportFlags) format() string {
+	switch {
+	case f.csv:
+		return "csv"
+	case f.markdown:
+		return "markdown"
+	case f.json:
+		return "json"
+	}
+	return "text"
+}
+
+// open reads the runs that the arguments name, each once.
+func (f *reportFlags) open(args []string) ([]*runs.Record, error) {
+	if len(args) == 0 {
+		args = []string{f.runsDir}
+	}
+	var all []*runs.Record
+	add := func(list ...*runs.Record) {
+		for _, r := range list {
+			if !slices.ContainsFunc(all, func(o *runs.Record) bool { return o.ID == r.ID && filepath.Clean(o.Dir) == filepath.Clean(r.Dir) }) {
+				all = append(all, r)
+			}
+		}
+	}
+	for _, arg := range args {
+		dir, err := runs.Find(f.runsDir, arg)
+		if err == nil {
+			r, err := runs.Open(dir)
+			if err != nil {
+				return nil, err
+			}
+			add(r)
+			continue
+		}
+		info, statErr := os.Stat(arg)
+		if statErr != nil || !info.IsDir() {
+			return nil, &usageError{err}
+		}
+		list, err := runs.OpenAll(arg)
+		if err != nil {
+			return nil, err
+		}
+		add(list...)
+	}
+	if len(all) == 0 {
+		return nil, &usageError{fmt.Errorf("report: no runs in %s", strings.Join(args, ", "))}
+	}
+	return all, nil
+}
+
+func (f *reportFlags) plot(records []*runs.Record) error {
+	if err := os.MkdirAll(f.plots, 0o755); err != nil {
+		return err
+	}
+	for _, name := range report.Plots() {
+		path := filepath.Join(f.plots, name+"."+f.plotFormat)
+		err := writeFile(path, func(w io.Writer) error { return report.Plot(w, records, name, f.plotFormat) })
+		if err != nil && !errors.Is(err, report.ErrNoValues) { // float32 has no loss scale to draw
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFile writes a file, and removes it again where it would not be whole.
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(f)
+	err = errors.Join(write(w), w.Flush(), f.Close())
+	if err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// exactArgs and minimumArgs are cobra's, as usage errors.
+func exactArgs(n int) cobra.PositionalArgs { return asUsage(cobra.ExactArgs(n)) }
+
+func minimumArgs(n int) cobra.PositionalArgs { return asUsage(cobra.MinimumNArgs(n)) }
+
+func asUsage(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return &usageError{fmt.Errorf("%w: %s", err, c.UseLine())}
+		}
+		return nil
+	}
+}

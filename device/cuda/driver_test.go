@@ -1,0 +1,147 @@
+//go:build linux && gpu && (amd64 || arm64)
+
+package cuda
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"halfstep/device/cuda/driver"
+	"halfstep/device/cuda/ptx"
+)
+
+// onThread runs f on the device's thread.
+func onThread(t *testing.T, d *Device, f func() error) {
+	t.Helper()
+	if err := d.owner.do(f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEntries: the PTX names what the table of kernels asks for, and every kernel takes one struct.
+func TestEntries(t *testing.T) {
+	sm75, sm80 := entries(ptx.SM75), entries(ptx.SM80)
+	t.Logf("%d kernels for compute capability 7.5, %d for 8.0", len(sm75), len(sm80))
+	for name, bytes := range sm75 {
+		if bytes <= 0 {
+			t.Errorf("%s takes %d bytes", name, bytes)
+		}
+		if _, twice := sm80[name]; twice {
+			t.Errorf("%s is in both modules", name)
+		}
+	}
+	var products []string
+	for _, op := range []string{"linear", "linear_grad_x", "linear_grad_w", "conv2d", "conv2d_grad_x", "conv2d_grad_w"} {
+		products = append(products, op+"_bf16", op+"_tf32")
+	}
+	if got, want := slices.Sorted(maps.Keys(sm80)), slices.Sorted(slices.Values(products)); !slices.Equal(got, want) {
+		t.Errorf("the module for 8.0 has %v, want %v", got, want)
+	}
+}
+
+// TestStalePTX: the simulator refuses PTX that is not what its sources give.
+func TestStalePTX(t *testing.T) {
+	d := open(t, "", Options{})
+	onThread(t, d, func() error {
+		m, err := driver.LoadModule(strings.Replace(ptx.SM75, "add_f16_param_0[32]", "add_f16_param_0[40]", 1))
+		if err != nil {
+			return err
+		}
+		_, err = m.Function("add_f16")
+		wantError(t, err, "add_f16", "kernel image is invalid")
+		if _, err := m.Function("add_f32"); err != nil {
+			return err
+		}
+		_, err = m.Function("absent")
+		wantError(t, err, "absent", "not found")
+		_, err = driver.LoadModule("no PTX")
+		wantError(t, err, "JIT", "the PTX has no kernels")
+		_, err = d.kernels.find("add_f16", 40)
+		wantError(t, err, "add_f16 takes 32 bytes, given 40")
+		return m.Unload()
+	})
+}
+
+// TestWritePastEnd: the simulator notices a kernel that writes past the end of its memory, when that is freed.
+func TestWritePastEnd(t *testing.T) {
+	needSimulator(t)
+	t.Setenv("HALFSTEP_SIM", "")
+	d, err := Open(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close() // fails: the device is broken
+	onThread(t, d, func() error {
+		p, err := driver.Alloc(1000)
+		if err != nil {
+			return err
+		}
+		args := zeroArgs{x: p, n: 1001}
+		f, err := d.kernels.find("zero", int(unsafe.Sizeof(args)))
+		if err != nil {
+			return err
+		}
+		if err := d.stream.Launch(f, [3]int{1, 1, 1}, threads, unsafe.Pointer(&args)); err != nil {
+			return err
+		}
+		wantError(t, driver.Free(p), "illegal memory access")
+		return nil
+	})
+}
+
+// TestDeferred: in deferred mode nothing has happened before someone waits, so that a missing wait shows; and a capture
+// refuses what would wait.
+func TestDeferred(t *testing.T) {
+	d := open(t, "deferred", Options{})
+	onThread(t, d, func() error {
+		p, err := driver.Alloc(4)
+		if err != nil {
+			return err
+		}
+		if err := d.stream.Zero(p, 4); err != nil {
+			return err
+		}
+		b := []byte{1, 2, 3, 4}
+		if err := d.stream.Download(unsafe.Pointer(&b[0]), p, 4); err != nil {
+			return err
+		}
+		if b[0] != 1 {
+			t.Error("a copy was done before anyone waited")
+		}
+		if err := d.stream.Synchronize(); err != nil {
+			return err
+		}
+		if b[0] != 0 {
+			t.Error("a copy was not done after waiting")
+		}
+		if err := d.stream.BeginCapture(); err != nil {
+			return err
+		}
+		wantError(t, d.stream.Synchronize(), "capturing")
+		_, err = driver.Alloc(4)
+		wantError(t, err, "capturing")
+		g, err := d.stream.EndCapture()
+		if err != nil {
+			return err
+		}
+		if err := g.Close(); err != nil {
+			return err
+		}
+		return driver.Free(p)
+	})
+}
+
+// TestSplits: the parts of a sum over k cover it without gaps, whatever the shape, and none is empty.
+func TestSplits(t *testing.T) {
+	for _, p := range []product{{1, 1, 1}, {64, 64, 8192}, {512, 128, 9216}, {288, 64, 294912}, {9, 32, 346112}, {65, 10, 127}, {64, 64, 129}} {
+		s, steps := p.splits(), ceilDiv(p.k, tileK)
+		per := ceilDiv(steps, s)
+		if s < 1 || (s-1)*per >= steps || s*per < steps {
+			t.Errorf("%+v: %d splits of %d steps each, %d steps in all", p, s, per, steps)
+		}
+		t.Logf("%+v: %d tiles, %d splits of %d steps, %d bytes of partials", p, p.tiles(), s, per, p.work())
+	}
+}

@@ -1,0 +1,118 @@
+//go:build linux && gpu && (amd64 || arm64)
+
+package cuda
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"halfstep/device"
+	"halfstep/model/op/ref"
+	"halfstep/program"
+)
+
+// TestTF32 runs matrix products of small whole numbers, which have no more fraction bits than tf32: the results must equal
+// the portable CPU's bit for bit. Numbers with more bits must be off by what 10 bits of fraction explain, and by something.
+func TestTF32(t *testing.T) {
+	d, host := open(t, "", Options{TF32: true}), portable(t)
+	c := ref.Conv{KH: 3, KW: 3, Stride: 2, Pad: 1}
+	for _, op := range []struct {
+		op       program.Op
+		in, out  [][]int
+		products int // terms of each sum
+	}{
+		{program.Linear{}, [][]int{{33, 40}, {40, 20}}, [][]int{{33, 20}}, 40},
+		{program.LinearGradX{}, [][]int{{33, 20}, {40, 20}}, [][]int{{33, 40}}, 20},
+		{program.LinearGradW{}, [][]int{{33, 40}, {33, 20}}, [][]int{{40, 20}}, 33},
+		{program.Conv2D{Conv: c}, [][]int{{2, 9, 11, 4}, {3, 3, 4, 12}}, [][]int{{2, 5, 6, 12}}, 36},
+		{program.Conv2DGradX{Conv: c}, [][]int{{3, 3, 4, 12}, {2, 5, 6, 12}}, [][]int{{2, 9, 11, 4}}, 108},
+		{program.Conv2DGradW{Conv: c}, [][]int{{2, 9, 11, 4}, {2, 5, 6, 12}}, [][]int{{3, 3, 4, 12}}, 60},
+	} {
+		t.Run(op.op.Name(), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(1, 2))
+			whole := func() float32 { return float32(r.IntN(17) - 8) }
+			fine := func() float32 { return 2*r.Float32() - 1 }
+			got, want := runBoth(t, d, host, op.op, op.in, op.out[0], whole)
+			if !slices.Equal(got, want) {
+				t.Errorf("whole numbers: %v, want %v", got[:4], want[:4])
+			}
+			got, want = runBoth(t, d, host, op.op, op.in, op.out[0], fine)
+			var worst float64
+			for i := range got {
+				worst = max(worst, float64(abs(got[i]-want[i])))
+			}
+			// Each factor below 1 is rounded by at most 2⁻¹¹, twice a product; sums by far less.
+			bound := float64(op.products) * (2*0x1p-11 + 0x1p-21)
+			t.Logf("largest difference %.3g, at most %.3g", worst, bound)
+			if worst == 0 || worst > bound {
+				t.Errorf("the largest difference is %g, want it above 0 and at most %g", worst, bound)
+			}
+		})
+	}
+}
+
+func abs(x float32) float32 { return max(x, -x) }
+
+// runBoth runs one operation on two devices on the same numbers.
+func runBoth(t *testing.T, d, host device.Device, op program.Op, in [][]int, out []int, number func() float32) (got, want []float32) {
+	t.Helper()
+	data := make([][]float32, len(in))
+	for k, shape := range in {
+		n := 1
+		for _, s := range shape {
+			n *= s
+		}
+		data[k] = make([]float32, n)
+		for i := range data[k] {
+			data[k][i] = number()
+		}
+	}
+	return runOp(t, d, op, in, out, data), runOp(t, host, op, in, out, data)
+}
+
+func runOp(t *testing.T, d device.Device, op program.Op, in [][]int, out []int, data [][]float32) []float32 {
+	t.Helper()
+	p := &program.Program{Name: "op"}
+	names := []string{"a", "b"}
+	var operands []*program.Value
+	for k, shape := range in {
+		operands = append(operands, p.NewPersistent(names[k], program.RoleData, program.Float32, shape...))
+	}
+	y := p.NewPersistent("y", program.RoleMetric, program.Float32, out...)
+	p.Emit(program.Forward, "", op, operands, []*program.Value{y}, nil)
+	if err := p.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Plan(d.Workspace); err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.NewStore(p.Persistent())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	a, err := d.NewArena(p.Peak)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	e, err := d.Compile(p, s, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := range in {
+		if err := device.Write(s, names[k], data[k]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Run(context.Background(), 1); err != nil {
+		t.Fatal(err)
+	}
+	r, err := device.Read[float32](s, "y", y.Elems())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}

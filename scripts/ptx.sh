@@ -1,0 +1,45 @@
+#!/bin/sh
+# Compiles the CUDA kernels to device/cuda/ptx/*.ptx; with --check it only compares. Then it assembles them for every
+# supported architecture and prints each kernel's registers, shared memory and spills; a spill is a failure. Needs nvcc 11.8
+# (scripts/install_cuda.sh): other versions write other PTX.
+set -eu
+cd "$(dirname "$0")/../device/cuda"
+check=
+case ${1:-} in
+--check) check=1 ;;
+'') ;;
+*)
+	echo "usage: ptx.sh [--check]" >&2
+	exit 2
+	;;
+esac
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+for capability in 75 80; do
+	nvcc -ptx -arch=compute_$capability -std=c++17 -O3 -fmad=false -o "$tmp/sm$capability.ptx" kernels/sm$capability.cu
+	if [ -z "$check" ]; then
+		cp "$tmp/sm$capability.ptx" ptx/
+	elif ! cmp -s "$tmp/sm$capability.ptx" ptx/sm$capability.ptx; then
+		echo "ptx: ptx/sm$capability.ptx is not what the sources give; run scripts/ptx.sh" >&2
+		exit 1
+	fi
+done
+
+for sm in 75 80 86 89 90; do
+	for capability in 75 80; do
+		[ "$sm" -ge "$capability" ] || continue
+		ptxas -v -arch=sm_$sm -o /dev/null "ptx/sm$capability.ptx" 2>&1 | awk -v sm="$sm" '
+			/Compiling entry function/ { name = $7; gsub(/\047/, "", name) }
+			/bytes spill stores/ { spill = $5 + $9 }
+			/Used .* registers/ {
+				registers = $5; shared = 0
+				for (i = 1; i <= NF; i++) if ($i == "smem" || $i == "smem,") shared = $(i - 2)
+				printf "%-6s %-26s %4d registers %6d shared %5d spilled\n", "sm_" sm, name, registers, shared, spill
+			}'
+	done
+done | tee "$tmp/table"
+if awk '$7 > 0 { bad = 1 } END { exit !bad }' "$tmp/table"; then
+	echo "ptx: a kernel spills registers" >&2
+	exit 1
+fi
