@@ -60,12 +60,12 @@ func buildReshape(*builder, *program.Instr, program.Reshape) (func(), error) { r
 
 func buildSoftmax(b *builder, i *program.Instr, _ program.Softmax) (func(), error) {
 	x, y, c := b.f32(i.In[0]), b.f32(i.Out[0]), i.In[0].Shape[1]
-	return b.rowwise(i.In[0].Shape[0], c, func(_, from, to int) { ref.Softmax(y[from*c:to*c], x[from*c:to*c], c) }), nil
+	return b.rowwise(i.In[0].Shape[0], c*lossCost, func(_, from, to int) { ref.Softmax(y[from*c:to*c], x[from*c:to*c], c) }), nil
 }
 
 func buildSoftmaxGrad(b *builder, i *program.Instr, _ program.SoftmaxGrad) (func(), error) {
 	y, dy, dx, c := b.f32(i.In[0]), b.f32(i.In[1]), b.f32(i.Out[0]), i.In[0].Shape[1]
-	return b.rowwise(i.In[0].Shape[0], c, func(_, from, to int) {
+	return b.rowwise(i.In[0].Shape[0], c*lossCost, func(_, from, to int) {
 		ref.SoftmaxGrad(dx[from*c:to*c], y[from*c:to*c], dy[from*c:to*c], c)
 	}), nil
 }

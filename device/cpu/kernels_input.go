@@ -1,7 +1,10 @@
 package cpu
 
 import (
+	"unsafe"
+
 	"halfstep/device"
+	"halfstep/device/cpu/kernel"
 	"halfstep/model/op/ref"
 	"halfstep/program"
 )
@@ -15,17 +18,27 @@ func buildGatherImages(b *builder, i *program.Instr, o program.GatherImages) (fu
 	work := device.View[float32](b.work(i.Work)) // a sample in float32 per worker, when x is half
 	return b.rowwise(batch, elems, func(worker, from, to int) {
 		epoch, position := uint32(counters[program.CounterEpoch]), uint32(counters[program.CounterPosition])
-		if x.dtype == program.Float32 {
-			ref.GatherImages(x.f32, images, order, table, o.Shift, o.Seed, epoch, position, h, w, c, from, to)
-			return
+		gather := func(dst []float32, n int) {
+			ref.GatherImages(dst, images, order, table, o.Shift, o.Seed, epoch, position+uint32(n), h, w, c, 0, 1)
 		}
-		buf := work[worker*elems:][:elems]
 		for n := from; n < to; n++ {
-			ref.GatherImages(buf, images, order, table, o.Shift, o.Seed, epoch, position+uint32(n), h, w, c, 0, 1)
+			// The order is random: without help each image's first lines are waited for.
+			if ahead := int(position) + n + prefetchImages; ahead < len(order) {
+				kernel.Prefetch(unsafe.Pointer(&images[int(order[ahead])*elems]), elems)
+			}
+			if x.dtype == program.Float32 {
+				gather(x.f32[n*elems:(n+1)*elems], n)
+				continue
+			}
+			buf := work[worker*elems:][:elems]
+			gather(buf, n)
 			x.store(buf, n*elems)
 		}
 	}), nil
 }
+
+// prefetchImages is how many images ahead of the one at hand are asked for.
+const prefetchImages = 3
 
 func buildGatherRows(b *builder, i *program.Instr, _ program.GatherRows) (func(), error) {
 	order, counters := b.i32(i.In[1]), b.i32(i.In[2])
