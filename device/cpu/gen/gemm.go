@@ -34,6 +34,7 @@ func genGEMM() map[string]string {
 		}
 	}
 	a.gemmPrefetch()
+	a.gemmOuter()
 	return a.files()
 }
 

@@ -107,6 +107,9 @@ func NewGEMM(l Level, s GEMMShape, p *pool.Pool) (*GEMM, error) {
 	g.gemmPlan = newGEMMPlan(s, &g.r, p.Workers())
 	g.layout = g.newLayout()
 	g.run = g.task
+	if g.isOuter() {
+		g.run = g.outerProduct
+	}
 	g.direct = !s.ReLU && !s.MaskReLU && (s.C == program.Float32 || s.C == program.Float64)
 	return g, nil
 }

@@ -40,6 +40,7 @@ func newGEMMAVX512(s GEMMShape, pairs bool) gemmRoutines {
 	}
 	switch s.A {
 	case program.Float32:
+		r.outer = gemmOuterF32AVX512
 		r.packRows, r.packCols = gemmPackRowsF32AVX512, gemmPackPanels12xF32AVX512
 		r.packPanels, r.packTransposed = gemmPackPanels32xF32AVX512, gemmPackTransposedF32AVX512
 	case program.Float16:

@@ -5823,3 +5823,31 @@ row:
 	DECQ CX
 	JNZ row
 	RET
+
+// func gemmOuterF32AVX512(c, x, y unsafe.Pointer, m, cols, stride int)
+TEXT ·gemmOuterF32AVX512(SB), NOSPLIT, $0-48
+	MOVQ cols+32(FP), CX
+	MOVL $1, AX
+	SHLQ CX, AX
+	DECQ AX
+	KMOVW AX, K1
+	SHRQ $16, AX
+	KMOVW AX, K2
+	MOVQ c+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ y+16(FP), DX
+	MOVQ m+24(FP), CX
+	MOVQ stride+40(FP), R8
+	VPXORD Z2, Z2, Z2
+	VMOVUPS.Z 0(DX), K1, Z0
+	PCALIGN $64
+loop:
+	VMULPS.BCST 0(SI), Z0, Z1
+	VADDPS Z2, Z1, Z1
+	VMOVUPS Z1, K1, 0(DI)
+	ADDQ $4, SI
+	ADDQ R8, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET

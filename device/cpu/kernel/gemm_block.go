@@ -18,8 +18,8 @@ func (b *gemmBlock) run() {
 		b.k = min(b.kc, b.shape.K-b.k0)
 		b.packB()
 		for i := 0; i < b.m; i += r.rows {
-			if i%(gemmTilesA*r.rows) == 0 {
-				b.packA(i, min(gemmTilesA*r.rows, b.m-i))
+			if rows := min(gemmTilesA*r.rows, b.m-i); i%(gemmTilesA*r.rows) == 0 && !b.readsA(rows) {
+				b.packA(i, rows)
 			}
 			for j := 0; j < b.n; j += r.cols {
 				b.sums(i, j)
@@ -40,6 +40,27 @@ func (b *gemmBlock) packA(i, rows int) {
 	r.packRows(dst, unsafe.Add(b.a, (m*s.K+b.k0)*size), l.rowA, s.K*size, b.k, rows)
 }
 
+// readsA reports whether tiles of so many rows in all read A where it is. A tile routine computes whole heights, so the last
+// rows of A may have to be packed.
+func (b *gemmBlock) readsA(rows int) bool { return b.inPlaceA && rows%b.r.heights == 0 }
+
+// tileA gives the tile of A at row i of the block and the distance of its rows, or of its columns when TransA.
+func (b *gemmBlock) tileA(i int) (a unsafe.Pointer, stride int) {
+	s, r, l := &b.shape, &b.r, &b.layout
+	group := i - i%(gemmTilesA*r.rows)
+	if b.readsA(min(gemmTilesA*r.rows, b.m-group)) {
+		size := s.A.Size()
+		if s.TransA {
+			return unsafe.Add(b.a, (b.k0*s.M+b.m0+i)*size), s.M * size
+		}
+		return unsafe.Add(b.a, ((b.m0+i)*s.K+b.k0)*size), s.K * size
+	}
+	if s.TransA {
+		return unsafe.Add(b.scratch, l.a+(i-group)/r.rows*l.panelA), r.rows * r.packed
+	}
+	return unsafe.Add(b.scratch, l.a+(i-group)*l.rowA), l.rowA
+}
+
 // sums computes the tile at row i and column j of the block as far as K is packed.
 func (b *gemmBlock) sums(i, j int) {
 	s, r, l := &b.shape, &b.r, &b.layout
@@ -47,13 +68,12 @@ func (b *gemmBlock) sums(i, j int) {
 	height := ceilDiv(rows, r.heights)
 	tile := r.tile[(cols-1)/r.vector][height-1]
 	steps := ceilDiv(b.k, r.perStep)
-	packed := i % (gemmTilesA * r.rows)
-	a, stepA := unsafe.Add(b.scratch, l.a+packed*l.rowA), l.rowA
-	if s.TransA {
-		a, stepA = unsafe.Add(b.scratch, l.a+packed/r.rows*l.panelA), r.rows*r.packed
-	}
+	a, stepA := b.tileA(i)
 	panel, stepB := b.panelB(j)
-	sum := unsafe.Add(b.scratch, l.sums+(j/r.cols*b.tiles(b.m)+i/r.rows)*l.tileAll)
+	var sum unsafe.Pointer
+	if b.k < s.K { // the scratch has sums only where K comes in parts
+		sum = unsafe.Add(b.scratch, l.sums+(j/r.cols*b.tiles(b.m)+i/r.rows)*l.tileAll)
+	}
 	init, initStride := sum, l.tileRow
 	if b.k0 == 0 {
 		init, initStride = b.bias(j), 0

@@ -4,7 +4,7 @@ package kernel
 type gemmPlan struct {
 	mc, nc, kc           int // rows and columns of a block of C, and how much of K is packed at a time
 	blockRows, blockCols int // number of blocks
-	inPlaceB             bool
+	inPlaceA, inPlaceB   bool
 }
 
 // A packed block of B leaves room in a second-level cache of 1 MiB for tiles of A and what passes through. A packed row of A
@@ -20,6 +20,9 @@ const (
 func newGEMMPlan(s GEMMShape, r *gemmRoutines, workers int) gemmPlan {
 	// A few rows do not pay for packing B, which the tile routine can read where it is.
 	p := gemmPlan{kc: s.K, inPlaceB: r.inPlace && !s.TransB && s.M <= 2*r.rows}
+	// With one panel of B each row of A is used once. Rows at multiples of 4096 bytes would share few sets of the first-level
+	// cache.
+	p.inPlaceA = r.inPlace && s.N <= r.cols && (s.TransA || s.K*s.A.Size()%4096 != 0)
 	if limit := gemmRowA / r.packed * r.perStep; s.K > limit {
 		p.kc = ceilDiv(ceilDiv(s.K, ceilDiv(s.K, limit)), packSlack) * packSlack
 	}
@@ -68,6 +71,9 @@ func (p *gemmPlan) cycles(s GEMMShape, r *gemmRoutines, workers int) float64 {
 	}
 	if p.inPlaceB {
 		packB = 0
+	}
+	if p.inPlaceA {
+		packA = 0
 	}
 	tiles := float64(p.mc/r.rows) * float64(p.nc/r.cols)
 	products := float64(s.K) / float64(r.perStep) * float64(r.rows)

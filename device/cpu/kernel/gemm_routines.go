@@ -20,6 +20,9 @@ type (
 	gemmStoreFunc func(c unsafe.Pointer, cs int, tile unsafe.Pointer, rows, cols int, mask unsafe.Pointer)
 )
 
+// gemmOuterFunc computes c[i,j] = x[i]·y[j] for i < m, j < cols ≤ 16, float32; rows of c lie stride bytes apart.
+type gemmOuterFunc func(c, x, y unsafe.Pointer, m, cols, stride int)
+
 // packSlack is how many rows of a panel, and elements of a row, packing may write beyond the last.
 const packSlack = 32
 
@@ -40,6 +43,7 @@ type gemmRoutines struct {
 	tile           [][]gemmTileFunc // by width, then height
 	store          gemmStoreFunc
 	prefetch       func(p unsafe.Pointer, stride, rows int)
+	outer          gemmOuterFunc // nil: none
 }
 
 // newPortableGEMM gives the routines in Go for tiles of any size.

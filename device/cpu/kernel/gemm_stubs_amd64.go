@@ -404,3 +404,8 @@ func gemmStoreMaskBF16AVX2(c unsafe.Pointer, cs int, tile unsafe.Pointer, rows, 
 //
 //go:noescape
 func gemmPrefetch(p unsafe.Pointer, ps, rows int)
+
+// gemmOuterF32AVX512 is c[i·stride+j] = 0 + x[i]·y[j] for i < m and j < cols ≤ 16; stride is in bytes. Its twin is gemmOuterGo.
+//
+//go:noescape
+func gemmOuterF32AVX512(c, x, y unsafe.Pointer, m, cols, stride int)

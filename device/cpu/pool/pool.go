@@ -15,8 +15,7 @@ const spins = 4000
 type Pool struct {
 	workers int
 	f       func(worker, task int)
-	n       int64
-	next    atomic.Int64
+	shares  []share
 	pending atomic.Int32
 	round   atomic.Uint32
 	closed  atomic.Bool
@@ -24,9 +23,18 @@ type Pool struct {
 	wake    []chan struct{}
 }
 
+// share is a worker's part of the tasks: neighbouring ones, the same in every loop of as many tasks, so that what one kernel
+// leaves in a core's cache is there for the next. Who has finished takes from the others' shares.
+type share struct {
+	next atomic.Int64
+	end  int64
+	_    [48]byte // a cache line of its own
+}
+
 // New starts a pool of so many workers, at least one.
 func New(workers int) *Pool {
 	p := &Pool{workers: max(workers, 1)}
+	p.shares = make([]share, p.workers)
 	p.asleep = make([]atomic.Bool, p.workers)
 	p.wake = make([]chan struct{}, p.workers)
 	for w := 1; w < p.workers; w++ {
@@ -48,8 +56,11 @@ func (p *Pool) For(n int, f func(worker, task int)) {
 		}
 		return
 	}
-	p.f, p.n = f, int64(n)
-	p.next.Store(0)
+	p.f = f
+	for w := range p.shares {
+		p.shares[w].next.Store(int64(w * n / p.workers))
+		p.shares[w].end = int64((w + 1) * n / p.workers)
+	}
 	p.pending.Store(int32(p.workers - 1))
 	p.round.Add(1)
 	for w := 1; w < p.workers; w++ {
@@ -78,13 +89,13 @@ func (p *Pool) Close() {
 	}
 }
 
+// drain runs the worker's share, then what is left of the others'.
 func (p *Pool) drain(worker int) {
-	for {
-		i := p.next.Add(1) - 1
-		if i >= p.n {
-			return
+	for k := range p.shares {
+		s := &p.shares[(worker+k)%p.workers]
+		for i := s.next.Add(1) - 1; i < s.end; i = s.next.Add(1) - 1 {
+			p.f(worker, int(i))
 		}
-		p.f(worker, int(i))
 	}
 }
 
