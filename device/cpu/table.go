@@ -70,7 +70,7 @@ func (d *Device) Workspace(i *program.Instr) int64 {
 	case program.MaxPool2DGrad:
 		return poolWork(i.In[1], i.Out[0], workers)
 	case program.GatherImages:
-		if i.Out[0].DType.Half() {
+		if o.Shift > 0 && i.Out[0].DType.Half() {
 			return int64(i.Out[0].Elems()/i.Out[0].Shape[0]) * 4 * int64(workers)
 		}
 	}

@@ -26,6 +26,7 @@ func (e *vecEmitter) elementwise() {
 		e.add(d)
 		e.scale(d)
 		e.applyMask(d)
+		e.normalize(d)
 		e.addScaled(d)
 	}
 }
@@ -161,6 +162,24 @@ func (e *vecEmitter) applyMask(d dtype) {
 			e.op("VMULPS", e.r(1), e.r(0), e.r(0))
 			e.op("VPAND", e.r(2), e.r(0), e.r(0))
 		}
+		e.put(d, 0, "DI")
+	})
+}
+
+// normalize divides by 255 and std truly, as ref.Normalized does: a product with the inverse would round differently.
+func (e *vecEmitter) normalize(d dtype) {
+	e.routine("normalize"+d.name, "is y = (float32(x)/255 - mean) / std; its twin is codec.normalize.",
+		"y, x", "mean, std float32", "DI", "SI")
+	e.putConstants(d)
+	e.broadcast(0x437f0000, 3) // 255
+	e.op("VBROADCASTSS", e.arg("mean"), e.r(1))
+	e.op("VBROADCASTSS", e.arg("std"), e.r(2))
+	e.loop(e.lanes, func() {
+		e.get(uint8s, "SI", 0)
+		e.op("VCVTDQ2PS", e.r(0), e.r(0))
+		e.op("VDIVPS", e.r(3), e.r(0), e.r(0))
+		e.op("VSUBPS", e.r(1), e.r(0), e.r(0))
+		e.op("VDIVPS", e.r(2), e.r(0), e.r(0))
 		e.put(d, 0, "DI")
 	})
 }

@@ -20,16 +20,16 @@ func convTileGo(t *convTile, width int) {
 	for p := range t.m {
 		y := unsafe.Slice(f32At(t.y, p*t.yPix), width)
 		copy(y, bias)
-		x, w := unsafe.Add(t.x, p*t.xPix), t.w
+		x, w := p*t.xPix, 0 // offsets, since a pointer may not pass the end
 		for range t.kh {
 			for range t.run {
-				v := *(*float32)(x)
-				for o, wo := range unsafe.Slice((*float32)(w), width) {
+				v := *f32At(t.x, x)
+				for o, wo := range unsafe.Slice(f32At(t.w, w), width) {
 					y[o] += float32(v * wo)
 				}
-				x, w = unsafe.Add(x, 4), unsafe.Add(w, 4*width)
+				x, w = x+4, w+4*width
 			}
-			x = unsafe.Add(x, t.xJump)
+			x += t.xJump
 		}
 		for o, v := range y {
 			if v < t.floor {
@@ -53,16 +53,16 @@ func convTileBF16Go(t *convTile, width int) {
 	for p := range t.m {
 		y := unsafe.Slice(f32At(t.y, p*t.yPix), width)
 		copy(y, bias)
-		x, w := unsafe.Add(t.x, p*t.xPix), t.w
+		x, w := p*t.xPix, 0
 		for range t.kh {
 			for range t.run {
-				v := *(*uint32)(x)
-				for o, wo := range unsafe.Slice((*uint32)(w), width) {
+				v := *u32At(t.x, x)
+				for o, wo := range unsafe.Slice(u32At(t.w, w), width) {
 					y[o] = pairProduct(y[o], v, wo)
 				}
-				x, w = unsafe.Add(x, 4), unsafe.Add(w, 4*width)
+				x, w = x+4, w+4*width
 			}
-			x = unsafe.Add(x, t.xJump)
+			x += t.xJump
 		}
 		for o, v := range y {
 			if v < t.floor {
@@ -74,37 +74,37 @@ func convTileBF16Go(t *convTile, width int) {
 
 // convGradWGo is dw[k][o] += Σ x[pixel][k]·dy[pixel][o] over rows·cols pixels, for width channels o.
 func convGradWGo(t *convGradW, width int) {
-	x, dy := t.x, t.dy
+	x, dy := 0, 0
 	for range t.rows {
 		for range t.cols {
-			d := unsafe.Slice((*float32)(dy), width)
+			d := unsafe.Slice(f32At(t.dy, dy), width)
 			for k := range t.m {
-				v := *f32At(x, 4*k)
+				v := *f32At(t.x, x+4*k)
 				for o, dw := range unsafe.Slice(f32At(t.dw, 4*k*width), width) {
 					*f32At(t.dw, 4*(k*width+o)) = dw + float32(v*d[o])
 				}
 			}
-			x, dy = unsafe.Add(x, t.xPix), unsafe.Add(dy, t.dyPix)
+			x, dy = x+t.xPix, dy+t.dyPix
 		}
-		x, dy = unsafe.Add(x, t.xJump), unsafe.Add(dy, t.dyJump)
+		x, dy = x+t.xJump, dy+t.dyJump
 	}
 }
 
 // convGradWBF16Go is convGradWGo where an element holds two pixels.
 func convGradWBF16Go(t *convGradW, width int) {
-	x, dy := t.x, t.dy
+	x, dy := 0, 0
 	for range t.rows {
 		for range t.cols {
-			d := unsafe.Slice((*uint32)(dy), width)
+			d := unsafe.Slice(u32At(t.dy, dy), width)
 			for k := range t.m {
-				v := *u32At(x, 4*k)
+				v := *u32At(t.x, x+4*k)
 				for o, dw := range unsafe.Slice(f32At(t.dw, 4*k*width), width) {
 					*f32At(t.dw, 4*(k*width+o)) = pairProduct(dw, v, d[o])
 				}
 			}
-			x, dy = unsafe.Add(x, t.xPix), unsafe.Add(dy, t.dyPix)
+			x, dy = x+t.xPix, dy+t.dyPix
 		}
-		x, dy = unsafe.Add(x, t.xJump), unsafe.Add(dy, t.dyJump)
+		x, dy = x+t.xJump, dy+t.dyJump
 	}
 }
 

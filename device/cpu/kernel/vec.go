@@ -39,7 +39,9 @@ type Ops[T Elem] struct {
 	// AddScaled is acc += float32(x)·s.
 	AddScaled func(acc []float32, x []T, s float32)
 	// ApplyMask is y = x·s where the mask is not 0, else 0: dropout and its gradient.
-	ApplyMask func(y, x []T, mask []uint8, s float32)
+	ApplyMask func(y, x []T, mask []uint8, s float32) // Normalize is y = (float32(b)/255 - mean) / std, each operation rounded: pixels.
+	Normalize func(y []T, b []uint8, mean, std float32)
+
 	// SumColumns adds the rows of x [R,C] to sum [C], in order, in float32.
 	SumColumns func(sum []float32, x []T)
 	// GradStats adds (float32(x)·inv)² of each element to squares, in float64, and sets bad to 1 when an x is not finite.

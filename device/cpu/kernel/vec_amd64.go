@@ -13,6 +13,7 @@ type routines struct {
 	scale      func(y, x unsafe.Pointer, n int, s float32)
 	addScaled  func(acc, x unsafe.Pointer, n int, s float32)
 	applyMask  func(y, x, mask unsafe.Pointer, n int, s float32)
+	normalize  func(y, b unsafe.Pointer, n int, mean, std float32)
 	sumColumns func(sum, x unsafe.Pointer, n, rows, stride int)
 	gradStats  func(x, squares, bad unsafe.Pointer, n int, inv float32)
 }
@@ -99,6 +100,12 @@ func install[T Elem](o *Ops[T], r *routines, c codec[T]) {
 		r.applyMask(pointer(y), pointer(x), pointer(mask), m, s)
 		c.applyMask(y[m:], x[m:], mask[m:], s)
 	}
+	o.Normalize = func(y []T, b []uint8, mean, std float32) {
+		b = b[:len(y)]
+		m := whole(len(y))
+		r.normalize(pointer(y), pointer(b), m, mean, std)
+		c.normalize(y[m:], b[m:], mean, std)
+	}
 	o.SumColumns = func(sum []float32, x []T) {
 		cols := len(sum)
 		if cols == 0 || len(x) < cols {
@@ -120,41 +127,41 @@ func install[T Elem](o *Ops[T], r *routines, c codec[T]) {
 var float32AVX512 = routines{
 	block: 1, relu: reluFloat32AVX512, reluGrad: reluGradFloat32AVX512, add: addFloat32AVX512,
 	scale: scaleFloat32AVX512, addScaled: addScaledFloat32AVX512, applyMask: applyMaskFloat32AVX512,
-	sumColumns: sumColumnsFloat32AVX512, gradStats: gradStatsFloat32AVX512,
+	normalize: normalizeFloat32AVX512, sumColumns: sumColumnsFloat32AVX512, gradStats: gradStatsFloat32AVX512,
 }
 
 var float16AVX512 = routines{
 	block: 1, decode: decodeFloat16AVX512, encode: encodeFloat16AVX512,
 	relu: reluFloat16AVX512, reluGrad: reluGradFloat16AVX512, add: addFloat16AVX512,
 	scale: scaleFloat16AVX512, addScaled: addScaledFloat16AVX512, applyMask: applyMaskFloat16AVX512,
-	sumColumns: sumColumnsFloat16AVX512, gradStats: gradStatsFloat16AVX512,
+	normalize: normalizeFloat16AVX512, sumColumns: sumColumnsFloat16AVX512, gradStats: gradStatsFloat16AVX512,
 }
 
 var bfloat16AVX512 = routines{
 	block: 1, decode: decodeBFloat16AVX512, encode: encodeBFloat16AVX512,
 	relu: reluBFloat16AVX512, reluGrad: reluGradBFloat16AVX512, add: addBFloat16AVX512,
 	scale: scaleBFloat16AVX512, addScaled: addScaledBFloat16AVX512, applyMask: applyMaskBFloat16AVX512,
-	sumColumns: sumColumnsBFloat16AVX512, gradStats: gradStatsBFloat16AVX512,
+	normalize: normalizeBFloat16AVX512, sumColumns: sumColumnsBFloat16AVX512, gradStats: gradStatsBFloat16AVX512,
 }
 
 var float32AVX2 = routines{
 	block: 16, relu: reluFloat32AVX2, reluGrad: reluGradFloat32AVX2, add: addFloat32AVX2,
 	scale: scaleFloat32AVX2, addScaled: addScaledFloat32AVX2, applyMask: applyMaskFloat32AVX2,
-	sumColumns: sumColumnsFloat32AVX2, gradStats: gradStatsFloat32AVX2,
+	normalize: normalizeFloat32AVX2, sumColumns: sumColumnsFloat32AVX2, gradStats: gradStatsFloat32AVX2,
 }
 
 var float16AVX2 = routines{
 	block: 16, decode: decodeFloat16AVX2, encode: encodeFloat16AVX2,
 	relu: reluFloat16AVX2, reluGrad: reluGradFloat16AVX2, add: addFloat16AVX2,
 	scale: scaleFloat16AVX2, addScaled: addScaledFloat16AVX2, applyMask: applyMaskFloat16AVX2,
-	sumColumns: sumColumnsFloat16AVX2, gradStats: gradStatsFloat16AVX2,
+	normalize: normalizeFloat16AVX2, sumColumns: sumColumnsFloat16AVX2, gradStats: gradStatsFloat16AVX2,
 }
 
 var bfloat16AVX2 = routines{
 	block: 16, decode: decodeBFloat16AVX2, encode: encodeBFloat16AVX2,
 	relu: reluBFloat16AVX2, reluGrad: reluGradBFloat16AVX2, add: addBFloat16AVX2,
 	scale: scaleBFloat16AVX2, addScaled: addScaledBFloat16AVX2, applyMask: applyMaskBFloat16AVX2,
-	sumColumns: sumColumnsBFloat16AVX2, gradStats: gradStatsBFloat16AVX2,
+	normalize: normalizeBFloat16AVX2, sumColumns: sumColumnsBFloat16AVX2, gradStats: gradStatsBFloat16AVX2,
 }
 
 var normAVX512 = normRoutines{

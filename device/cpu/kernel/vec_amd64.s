@@ -452,22 +452,26 @@ done39:
 	VZEROUPPER
 	RET
 
-// func addScaledFloat32AVX512(acc, x unsafe.Pointer, n int, s float32)
-TEXT ·addScaledFloat32AVX512(SB), NOSPLIT, $0-28
-	MOVQ acc+0(FP), DI
+// func normalizeFloat32AVX512(y, x unsafe.Pointer, n int, mean, std float32)
+TEXT ·normalizeFloat32AVX512(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
 	MOVQ x+8(FP), SI
 	MOVQ n+16(FP), CX
-	VBROADCASTSS s+24(FP), Z1
+	MOVL $0x437f0000, AX
+	VPBROADCASTD AX, Z3
+	VBROADCASTSS mean+24(FP), Z1
+	VBROADCASTSS std+28(FP), Z2
 	XORQ R8, R8
 	SUBQ $16, CX
 	JLT tail41
 	PCALIGN $64
 loop40:
-	VMOVUPS 0(SI)(R8*4), Z0
-	VMULPS Z1, Z0, Z0
-	VMOVUPS 0(DI)(R8*4), Z2
-	VADDPS Z0, Z2, Z2
-	VMOVUPS Z2, 0(DI)(R8*4)
+	VPMOVZXBD 0(SI)(R8*1), Z0
+	VCVTDQ2PS Z0, Z0
+	VDIVPS Z3, Z0, Z0
+	VSUBPS Z1, Z0, Z0
+	VDIVPS Z2, Z0, Z0
+	VMOVUPS Z0, 0(DI)(R8*4)
 	ADDQ $16, R8
 	SUBQ $16, CX
 	JGE loop40
@@ -477,12 +481,47 @@ tail41:
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
+	VPMOVZXBD.Z 0(SI)(R8*1), K1, Z0
+	VCVTDQ2PS Z0, Z0
+	VDIVPS Z3, Z0, Z0
+	VSUBPS Z1, Z0, Z0
+	VDIVPS Z2, Z0, Z0
+	VMOVUPS Z0, K1, 0(DI)(R8*4)
+done42:
+	VZEROUPPER
+	RET
+
+// func addScaledFloat32AVX512(acc, x unsafe.Pointer, n int, s float32)
+TEXT ·addScaledFloat32AVX512(SB), NOSPLIT, $0-28
+	MOVQ acc+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	VBROADCASTSS s+24(FP), Z1
+	XORQ R8, R8
+	SUBQ $16, CX
+	JLT tail44
+	PCALIGN $64
+loop43:
+	VMOVUPS 0(SI)(R8*4), Z0
+	VMULPS Z1, Z0, Z0
+	VMOVUPS 0(DI)(R8*4), Z2
+	VADDPS Z0, Z2, Z2
+	VMOVUPS Z2, 0(DI)(R8*4)
+	ADDQ $16, R8
+	SUBQ $16, CX
+	JGE loop43
+tail44:
+	ADDQ $16, CX
+	JZ done45
+	MOVQ $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVQ AX, K1
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z0
 	VMULPS Z1, Z0, Z0
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z2
 	VADDPS Z0, Z2, Z2
 	VMOVUPS Z2, K1, 0(DI)(R8*4)
-done42:
+done45:
 	VZEROUPPER
 	RET
 
@@ -494,43 +533,12 @@ TEXT ·addFloat16AVX512(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), CX
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail44
-	PCALIGN $64
-loop43:
-	VCVTPH2PS 0(SI)(R8*2), Z0
-	VCVTPH2PS 0(DX)(R8*2), Z1
-	VADDPS Z1, Z0, Z0
-	VCVTPS2PH $0, Z0, 0(DI)(R8*2)
-	ADDQ $16, R8
-	SUBQ $16, CX
-	JGE loop43
-tail44:
-	ADDQ $16, CX
-	JZ done45
-	MOVQ $-1, AX
-	BZHIQ CX, AX, AX
-	KMOVQ AX, K1
-	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z0
-	VCVTPH2PS.Z 0(DX)(R8*2), K1, Z1
-	VADDPS Z1, Z0, Z0
-	VCVTPS2PH $0, Z0, K1, 0(DI)(R8*2)
-done45:
-	VZEROUPPER
-	RET
-
-// func scaleFloat16AVX512(y, x unsafe.Pointer, n int, s float32)
-TEXT ·scaleFloat16AVX512(SB), NOSPLIT, $0-28
-	MOVQ y+0(FP), DI
-	MOVQ x+8(FP), SI
-	MOVQ n+16(FP), CX
-	VBROADCASTSS s+24(FP), Z1
-	XORQ R8, R8
-	SUBQ $16, CX
 	JLT tail47
 	PCALIGN $64
 loop46:
 	VCVTPH2PS 0(SI)(R8*2), Z0
-	VMULPS Z1, Z0, Z0
+	VCVTPH2PS 0(DX)(R8*2), Z1
+	VADDPS Z1, Z0, Z0
 	VCVTPS2PH $0, Z0, 0(DI)(R8*2)
 	ADDQ $16, R8
 	SUBQ $16, CX
@@ -542,9 +550,40 @@ tail47:
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z0
-	VMULPS Z1, Z0, Z0
+	VCVTPH2PS.Z 0(DX)(R8*2), K1, Z1
+	VADDPS Z1, Z0, Z0
 	VCVTPS2PH $0, Z0, K1, 0(DI)(R8*2)
 done48:
+	VZEROUPPER
+	RET
+
+// func scaleFloat16AVX512(y, x unsafe.Pointer, n int, s float32)
+TEXT ·scaleFloat16AVX512(SB), NOSPLIT, $0-28
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	VBROADCASTSS s+24(FP), Z1
+	XORQ R8, R8
+	SUBQ $16, CX
+	JLT tail50
+	PCALIGN $64
+loop49:
+	VCVTPH2PS 0(SI)(R8*2), Z0
+	VMULPS Z1, Z0, Z0
+	VCVTPS2PH $0, Z0, 0(DI)(R8*2)
+	ADDQ $16, R8
+	SUBQ $16, CX
+	JGE loop49
+tail50:
+	ADDQ $16, CX
+	JZ done51
+	MOVQ $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVQ AX, K1
+	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z0
+	VMULPS Z1, Z0, Z0
+	VCVTPS2PH $0, Z0, K1, 0(DI)(R8*2)
+done51:
 	VZEROUPPER
 	RET
 
@@ -558,9 +597,9 @@ TEXT ·applyMaskFloat16AVX512(SB), NOSPLIT, $0-36
 	VBROADCASTSS s+32(FP), Z1
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail50
+	JLT tail53
 	PCALIGN $64
-loop49:
+loop52:
 	VPMOVZXBD 0(DX)(R8*1), Z2
 	VCVTPH2PS 0(SI)(R8*2), Z0
 	VPTESTMD Z2, Z2, K2
@@ -568,10 +607,10 @@ loop49:
 	VCVTPS2PH $0, Z0, 0(DI)(R8*2)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop49
-tail50:
+	JGE loop52
+tail53:
 	ADDQ $16, CX
-	JZ done51
+	JZ done54
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -580,7 +619,46 @@ tail50:
 	VPTESTMD Z2, Z2, K2
 	VMULPS.Z Z1, Z0, K2, Z0
 	VCVTPS2PH $0, Z0, K1, 0(DI)(R8*2)
-done51:
+done54:
+	VZEROUPPER
+	RET
+
+// func normalizeFloat16AVX512(y, x unsafe.Pointer, n int, mean, std float32)
+TEXT ·normalizeFloat16AVX512(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVL $0x437f0000, AX
+	VPBROADCASTD AX, Z3
+	VBROADCASTSS mean+24(FP), Z1
+	VBROADCASTSS std+28(FP), Z2
+	XORQ R8, R8
+	SUBQ $16, CX
+	JLT tail56
+	PCALIGN $64
+loop55:
+	VPMOVZXBD 0(SI)(R8*1), Z0
+	VCVTDQ2PS Z0, Z0
+	VDIVPS Z3, Z0, Z0
+	VSUBPS Z1, Z0, Z0
+	VDIVPS Z2, Z0, Z0
+	VCVTPS2PH $0, Z0, 0(DI)(R8*2)
+	ADDQ $16, R8
+	SUBQ $16, CX
+	JGE loop55
+tail56:
+	ADDQ $16, CX
+	JZ done57
+	MOVQ $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVQ AX, K1
+	VPMOVZXBD.Z 0(SI)(R8*1), K1, Z0
+	VCVTDQ2PS Z0, Z0
+	VDIVPS Z3, Z0, Z0
+	VSUBPS Z1, Z0, Z0
+	VDIVPS Z2, Z0, Z0
+	VCVTPS2PH $0, Z0, K1, 0(DI)(R8*2)
+done57:
 	VZEROUPPER
 	RET
 
@@ -592,9 +670,9 @@ TEXT ·addScaledFloat16AVX512(SB), NOSPLIT, $0-28
 	VBROADCASTSS s+24(FP), Z1
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail53
+	JLT tail59
 	PCALIGN $64
-loop52:
+loop58:
 	VCVTPH2PS 0(SI)(R8*2), Z0
 	VMULPS Z1, Z0, Z0
 	VMOVUPS 0(DI)(R8*4), Z2
@@ -602,10 +680,10 @@ loop52:
 	VMOVUPS Z2, 0(DI)(R8*4)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop52
-tail53:
+	JGE loop58
+tail59:
 	ADDQ $16, CX
-	JZ done54
+	JZ done60
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -614,7 +692,7 @@ tail53:
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z2
 	VADDPS Z0, Z2, Z2
 	VMOVUPS Z2, K1, 0(DI)(R8*4)
-done54:
+done60:
 	VZEROUPPER
 	RET
 
@@ -632,9 +710,9 @@ TEXT ·addBFloat16AVX512(SB), NOSPLIT, $0-32
 	VPBROADCASTD AX, Z29
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail56
+	JLT tail62
 	PCALIGN $64
-loop55:
+loop61:
 	VPMOVZXWD 0(SI)(R8*2), Z0
 	VPSLLD $16, Z0, Z0
 	VPMOVZXWD 0(DX)(R8*2), Z1
@@ -650,10 +728,10 @@ loop55:
 	VPMOVDW Z0, 0(DI)(R8*2)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop55
-tail56:
+	JGE loop61
+tail62:
 	ADDQ $16, CX
-	JZ done57
+	JZ done63
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -670,7 +748,7 @@ tail56:
 	VPSRLD $16, Z0, Z0
 	VPORD Z29, Z27, K2, Z0
 	VPMOVDW Z0, K1, 0(DI)(R8*2)
-done57:
+done63:
 	VZEROUPPER
 	RET
 
@@ -688,9 +766,9 @@ TEXT ·scaleBFloat16AVX512(SB), NOSPLIT, $0-28
 	VBROADCASTSS s+24(FP), Z1
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail59
+	JLT tail65
 	PCALIGN $64
-loop58:
+loop64:
 	VPMOVZXWD 0(SI)(R8*2), Z0
 	VPSLLD $16, Z0, Z0
 	VMULPS Z1, Z0, Z0
@@ -704,10 +782,10 @@ loop58:
 	VPMOVDW Z0, 0(DI)(R8*2)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop58
-tail59:
+	JGE loop64
+tail65:
 	ADDQ $16, CX
-	JZ done60
+	JZ done66
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -722,7 +800,7 @@ tail59:
 	VPSRLD $16, Z0, Z0
 	VPORD Z29, Z27, K2, Z0
 	VPMOVDW Z0, K1, 0(DI)(R8*2)
-done60:
+done66:
 	VZEROUPPER
 	RET
 
@@ -742,9 +820,9 @@ TEXT ·applyMaskBFloat16AVX512(SB), NOSPLIT, $0-36
 	VBROADCASTSS s+32(FP), Z1
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail62
+	JLT tail68
 	PCALIGN $64
-loop61:
+loop67:
 	VPMOVZXBD 0(DX)(R8*1), Z2
 	VPMOVZXWD 0(SI)(R8*2), Z0
 	VPSLLD $16, Z0, Z0
@@ -760,10 +838,10 @@ loop61:
 	VPMOVDW Z0, 0(DI)(R8*2)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop61
-tail62:
+	JGE loop67
+tail68:
 	ADDQ $16, CX
-	JZ done63
+	JZ done69
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -780,7 +858,66 @@ tail62:
 	VPSRLD $16, Z0, Z0
 	VPORD Z29, Z27, K2, Z0
 	VPMOVDW Z0, K1, 0(DI)(R8*2)
-done63:
+done69:
+	VZEROUPPER
+	RET
+
+// func normalizeBFloat16AVX512(y, x unsafe.Pointer, n int, mean, std float32)
+TEXT ·normalizeBFloat16AVX512(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVL $0x7fff, AX
+	VPBROADCASTD AX, Z31
+	MOVL $0x1, AX
+	VPBROADCASTD AX, Z30
+	MOVL $0x40, AX
+	VPBROADCASTD AX, Z29
+	MOVL $0x437f0000, AX
+	VPBROADCASTD AX, Z3
+	VBROADCASTSS mean+24(FP), Z1
+	VBROADCASTSS std+28(FP), Z2
+	XORQ R8, R8
+	SUBQ $16, CX
+	JLT tail71
+	PCALIGN $64
+loop70:
+	VPMOVZXBD 0(SI)(R8*1), Z0
+	VCVTDQ2PS Z0, Z0
+	VDIVPS Z3, Z0, Z0
+	VSUBPS Z1, Z0, Z0
+	VDIVPS Z2, Z0, Z0
+	VPSRLD $16, Z0, Z27
+	VCMPPS $3, Z0, Z0, K2
+	VPANDD Z30, Z27, Z26
+	VPADDD Z31, Z0, Z0
+	VPADDD Z26, Z0, Z0
+	VPSRLD $16, Z0, Z0
+	VPORD Z29, Z27, K2, Z0
+	VPMOVDW Z0, 0(DI)(R8*2)
+	ADDQ $16, R8
+	SUBQ $16, CX
+	JGE loop70
+tail71:
+	ADDQ $16, CX
+	JZ done72
+	MOVQ $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVQ AX, K1
+	VPMOVZXBD.Z 0(SI)(R8*1), K1, Z0
+	VCVTDQ2PS Z0, Z0
+	VDIVPS Z3, Z0, Z0
+	VSUBPS Z1, Z0, Z0
+	VDIVPS Z2, Z0, Z0
+	VPSRLD $16, Z0, Z27
+	VCMPPS $3, Z0, Z0, K2
+	VPANDD Z30, Z27, Z26
+	VPADDD Z31, Z0, Z0
+	VPADDD Z26, Z0, Z0
+	VPSRLD $16, Z0, Z0
+	VPORD Z29, Z27, K2, Z0
+	VPMOVDW Z0, K1, 0(DI)(R8*2)
+done72:
 	VZEROUPPER
 	RET
 
@@ -792,9 +929,9 @@ TEXT ·addScaledBFloat16AVX512(SB), NOSPLIT, $0-28
 	VBROADCASTSS s+24(FP), Z1
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail65
+	JLT tail74
 	PCALIGN $64
-loop64:
+loop73:
 	VPMOVZXWD 0(SI)(R8*2), Z0
 	VPSLLD $16, Z0, Z0
 	VMULPS Z1, Z0, Z0
@@ -803,10 +940,10 @@ loop64:
 	VMOVUPS Z2, 0(DI)(R8*4)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop64
-tail65:
+	JGE loop73
+tail74:
 	ADDQ $16, CX
-	JZ done66
+	JZ done75
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -816,7 +953,7 @@ tail65:
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z2
 	VADDPS Z0, Z2, Z2
 	VMOVUPS Z2, K1, 0(DI)(R8*4)
-done66:
+done75:
 	VZEROUPPER
 	RET
 
@@ -847,9 +984,9 @@ TEXT ·dropoutMaskAVX512(SB), NOSPLIT, $0-40
 	KMOVW AX, K7
 	XORQ R8, R8
 	SUBQ $64, CX
-	JLT tail68
+	JLT tail77
 	PCALIGN $64
-loop67:
+loop76:
 	VPMULUDQ Z26, Z22, Z3
 	VPMULUDQ Z27, Z29, Z1
 	VPSRLQ $32, Z1, Z0
@@ -987,10 +1124,10 @@ loop67:
 	VMOVDQU8 Z16, 0(DI)(R8*1)
 	ADDQ $64, R8
 	SUBQ $64, CX
-	JGE loop67
-tail68:
+	JGE loop76
+tail77:
 	ADDQ $64, CX
-	JZ done69
+	JZ done78
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -1129,7 +1266,7 @@ tail68:
 	KUNPCKDQ K2, K4, K2
 	VMOVDQU8.Z Z25, K2, Z16
 	VMOVDQU8 Z16, K1, 0(DI)(R8*1)
-done69:
+done78:
 	VZEROUPPER
 	RET
 
@@ -1141,16 +1278,16 @@ TEXT ·sumColumnsFloat32AVX512(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), DX
 	MOVQ stride+32(FP), BX
 	XORQ R8, R8
-many70:
+many79:
 	CMPQ CX, $64
-	JLT single71
+	JLT single80
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMOVUPS 64(DI)(R8*4), Z1
 	VMOVUPS 128(DI)(R8*4), Z2
 	VMOVUPS 192(DI)(R8*4), Z3
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-row72:
+row81:
 	VMOVUPS 0(R9), Z4
 	VADDPS Z4, Z0, Z0
 	VMOVUPS 64(R9), Z5
@@ -1161,49 +1298,49 @@ row72:
 	VADDPS Z7, Z3, Z3
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row72
+	JNZ row81
 	VMOVUPS Z0, 0(DI)(R8*4)
 	VMOVUPS Z1, 64(DI)(R8*4)
 	VMOVUPS Z2, 128(DI)(R8*4)
 	VMOVUPS Z3, 192(DI)(R8*4)
 	ADDQ $64, R8
 	SUBQ $64, CX
-	JMP many70
-single71:
+	JMP many79
+single80:
 	SUBQ $16, CX
-	JLT tail74
+	JLT tail83
 	PCALIGN $64
-loop73:
+loop82:
 	VMOVUPS 0(DI)(R8*4), Z0
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-row76:
+row85:
 	VMOVUPS 0(R9), Z1
 	VADDPS Z1, Z0, Z0
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row76
+	JNZ row85
 	VMOVUPS Z0, 0(DI)(R8*4)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop73
-tail74:
+	JGE loop82
+tail83:
 	ADDQ $16, CX
-	JZ done75
+	JZ done84
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-row77:
+row86:
 	VMOVUPS.Z 0(R9), K1, Z1
 	VADDPS Z1, Z0, Z0
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row77
+	JNZ row86
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
-done75:
+done84:
 	VZEROUPPER
 	RET
 
@@ -1220,9 +1357,9 @@ TEXT ·gradStatsFloat32AVX512(SB), NOSPLIT, $0-36
 	KXORW K3, K3, K3
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail79
+	JLT tail88
 	PCALIGN $64
-loop78:
+loop87:
 	VMOVUPS 0(SI)(R8*4), Z0
 	VFPCLASSPSZ $0x99, Z0, K2
 	KORW K2, K3, K3
@@ -1234,10 +1371,10 @@ loop78:
 	VFMADD231PD Z2, Z2, Z5
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop78
-tail79:
+	JGE loop87
+tail88:
 	ADDQ $16, CX
-	JZ done80
+	JZ done89
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -1250,11 +1387,11 @@ tail79:
 	VCVTPS2PD Y2, Z2
 	VFMADD231PD Z1, Z1, Z4
 	VFMADD231PD Z2, Z2, Z5
-done80:
+done89:
 	KORTESTW K3, K3
-	JZ finite81
+	JZ finite90
 	MOVL $1, (DX)
-finite81:
+finite90:
 	VADDPD Z5, Z4, Z4
 	VEXTRACTF64X4 $1, Z4, Y5
 	VADDPD Y5, Y4, Y4
@@ -1275,16 +1412,16 @@ TEXT ·sumColumnsFloat16AVX512(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), DX
 	MOVQ stride+32(FP), BX
 	XORQ R8, R8
-many82:
+many91:
 	CMPQ CX, $64
-	JLT single83
+	JLT single92
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMOVUPS 64(DI)(R8*4), Z1
 	VMOVUPS 128(DI)(R8*4), Z2
 	VMOVUPS 192(DI)(R8*4), Z3
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-row84:
+row93:
 	VCVTPH2PS 0(R9), Z4
 	VADDPS Z4, Z0, Z0
 	VCVTPH2PS 32(R9), Z5
@@ -1295,49 +1432,49 @@ row84:
 	VADDPS Z7, Z3, Z3
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row84
+	JNZ row93
 	VMOVUPS Z0, 0(DI)(R8*4)
 	VMOVUPS Z1, 64(DI)(R8*4)
 	VMOVUPS Z2, 128(DI)(R8*4)
 	VMOVUPS Z3, 192(DI)(R8*4)
 	ADDQ $64, R8
 	SUBQ $64, CX
-	JMP many82
-single83:
+	JMP many91
+single92:
 	SUBQ $16, CX
-	JLT tail86
+	JLT tail95
 	PCALIGN $64
-loop85:
+loop94:
 	VMOVUPS 0(DI)(R8*4), Z0
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-row88:
+row97:
 	VCVTPH2PS 0(R9), Z1
 	VADDPS Z1, Z0, Z0
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row88
+	JNZ row97
 	VMOVUPS Z0, 0(DI)(R8*4)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop85
-tail86:
+	JGE loop94
+tail95:
 	ADDQ $16, CX
-	JZ done87
+	JZ done96
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-row89:
+row98:
 	VCVTPH2PS.Z 0(R9), K1, Z1
 	VADDPS Z1, Z0, Z0
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row89
+	JNZ row98
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
-done87:
+done96:
 	VZEROUPPER
 	RET
 
@@ -1354,9 +1491,9 @@ TEXT ·gradStatsFloat16AVX512(SB), NOSPLIT, $0-36
 	KXORW K3, K3, K3
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail91
+	JLT tail100
 	PCALIGN $64
-loop90:
+loop99:
 	VCVTPH2PS 0(SI)(R8*2), Z0
 	VFPCLASSPSZ $0x99, Z0, K2
 	KORW K2, K3, K3
@@ -1368,10 +1505,10 @@ loop90:
 	VFMADD231PD Z2, Z2, Z5
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop90
-tail91:
+	JGE loop99
+tail100:
 	ADDQ $16, CX
-	JZ done92
+	JZ done101
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -1384,11 +1521,11 @@ tail91:
 	VCVTPS2PD Y2, Z2
 	VFMADD231PD Z1, Z1, Z4
 	VFMADD231PD Z2, Z2, Z5
-done92:
+done101:
 	KORTESTW K3, K3
-	JZ finite93
+	JZ finite102
 	MOVL $1, (DX)
-finite93:
+finite102:
 	VADDPD Z5, Z4, Z4
 	VEXTRACTF64X4 $1, Z4, Y5
 	VADDPD Y5, Y4, Y4
@@ -1409,16 +1546,16 @@ TEXT ·sumColumnsBFloat16AVX512(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), DX
 	MOVQ stride+32(FP), BX
 	XORQ R8, R8
-many94:
+many103:
 	CMPQ CX, $64
-	JLT single95
+	JLT single104
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMOVUPS 64(DI)(R8*4), Z1
 	VMOVUPS 128(DI)(R8*4), Z2
 	VMOVUPS 192(DI)(R8*4), Z3
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-row96:
+row105:
 	VPMOVZXWD 0(R9), Z4
 	VPSLLD $16, Z4, Z4
 	VADDPS Z4, Z0, Z0
@@ -1433,51 +1570,51 @@ row96:
 	VADDPS Z7, Z3, Z3
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row96
+	JNZ row105
 	VMOVUPS Z0, 0(DI)(R8*4)
 	VMOVUPS Z1, 64(DI)(R8*4)
 	VMOVUPS Z2, 128(DI)(R8*4)
 	VMOVUPS Z3, 192(DI)(R8*4)
 	ADDQ $64, R8
 	SUBQ $64, CX
-	JMP many94
-single95:
+	JMP many103
+single104:
 	SUBQ $16, CX
-	JLT tail98
+	JLT tail107
 	PCALIGN $64
-loop97:
+loop106:
 	VMOVUPS 0(DI)(R8*4), Z0
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-row100:
+row109:
 	VPMOVZXWD 0(R9), Z1
 	VPSLLD $16, Z1, Z1
 	VADDPS Z1, Z0, Z0
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row100
+	JNZ row109
 	VMOVUPS Z0, 0(DI)(R8*4)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop97
-tail98:
+	JGE loop106
+tail107:
 	ADDQ $16, CX
-	JZ done99
+	JZ done108
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-row101:
+row110:
 	VPMOVZXWD.Z 0(R9), K1, Z1
 	VPSLLD $16, Z1, Z1
 	VADDPS Z1, Z0, Z0
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row101
+	JNZ row110
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
-done99:
+done108:
 	VZEROUPPER
 	RET
 
@@ -1494,9 +1631,9 @@ TEXT ·gradStatsBFloat16AVX512(SB), NOSPLIT, $0-36
 	KXORW K3, K3, K3
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail103
+	JLT tail112
 	PCALIGN $64
-loop102:
+loop111:
 	VPMOVZXWD 0(SI)(R8*2), Z0
 	VPSLLD $16, Z0, Z0
 	VFPCLASSPSZ $0x99, Z0, K2
@@ -1509,10 +1646,10 @@ loop102:
 	VFMADD231PD Z2, Z2, Z5
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop102
-tail103:
+	JGE loop111
+tail112:
 	ADDQ $16, CX
-	JZ done104
+	JZ done113
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -1526,11 +1663,11 @@ tail103:
 	VCVTPS2PD Y2, Z2
 	VFMADD231PD Z1, Z1, Z4
 	VFMADD231PD Z2, Z2, Z5
-done104:
+done113:
 	KORTESTW K3, K3
-	JZ finite105
+	JZ finite114
 	MOVL $1, (DX)
-finite105:
+finite114:
 	VADDPD Z5, Z4, Z4
 	VEXTRACTF64X4 $1, Z4, Y5
 	VADDPD Y5, Y4, Y4
@@ -1551,16 +1688,16 @@ TEXT ·columnSumsAVX512(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), DX
 	MOVQ stride+32(FP), BX
 	XORQ R8, R8
-many106:
+many115:
 	CMPQ CX, $32
-	JLT single107
+	JLT single116
 	VMOVUPD 0(DI)(R8*8), Z0
 	VMOVUPD 64(DI)(R8*8), Z1
 	VMOVUPD 128(DI)(R8*8), Z2
 	VMOVUPD 192(DI)(R8*8), Z3
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-row108:
+row117:
 	VCVTPS2PD 0(R9), Z4
 	VADDPD Z4, Z0, Z0
 	VCVTPS2PD 32(R9), Z5
@@ -1571,49 +1708,49 @@ row108:
 	VADDPD Z7, Z3, Z3
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row108
+	JNZ row117
 	VMOVUPD Z0, 0(DI)(R8*8)
 	VMOVUPD Z1, 64(DI)(R8*8)
 	VMOVUPD Z2, 128(DI)(R8*8)
 	VMOVUPD Z3, 192(DI)(R8*8)
 	ADDQ $32, R8
 	SUBQ $32, CX
-	JMP many106
-single107:
+	JMP many115
+single116:
 	SUBQ $8, CX
-	JLT tail110
+	JLT tail119
 	PCALIGN $64
-loop109:
+loop118:
 	VMOVUPD 0(DI)(R8*8), Z0
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-row112:
+row121:
 	VCVTPS2PD 0(R9), Z4
 	VADDPD Z4, Z0, Z0
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row112
+	JNZ row121
 	VMOVUPD Z0, 0(DI)(R8*8)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop109
-tail110:
+	JGE loop118
+tail119:
 	ADDQ $8, CX
-	JZ done111
+	JZ done120
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	VMOVUPD.Z 0(DI)(R8*8), K1, Z0
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-row113:
+row122:
 	VCVTPS2PD.Z 0(R9), K1, Z4
 	VADDPD Z4, Z0, Z0
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row113
+	JNZ row122
 	VMOVUPD Z0, K1, 0(DI)(R8*8)
-done111:
+done120:
 	VZEROUPPER
 	RET
 
@@ -1626,9 +1763,9 @@ TEXT ·columnSquaresAVX512(SB), NOSPLIT, $0-48
 	MOVQ rows+32(FP), DX
 	MOVQ stride+40(FP), BX
 	XORQ R8, R8
-many114:
+many123:
 	CMPQ CX, $32
-	JLT single115
+	JLT single124
 	VMOVUPD 0(DI)(R8*8), Z0
 	VMOVUPD 0(R13)(R8*8), Z4
 	VMOVUPD 64(DI)(R8*8), Z1
@@ -1639,7 +1776,7 @@ many114:
 	VMOVUPD 192(R13)(R8*8), Z7
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-row116:
+row125:
 	VCVTPS2PD 0(R9), Z8
 	VSUBPD Z4, Z8, Z8
 	VMULPD Z8, Z8, Z8
@@ -1658,38 +1795,38 @@ row116:
 	VADDPD Z8, Z3, Z3
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row116
+	JNZ row125
 	VMOVUPD Z0, 0(DI)(R8*8)
 	VMOVUPD Z1, 64(DI)(R8*8)
 	VMOVUPD Z2, 128(DI)(R8*8)
 	VMOVUPD Z3, 192(DI)(R8*8)
 	ADDQ $32, R8
 	SUBQ $32, CX
-	JMP many114
-single115:
+	JMP many123
+single124:
 	SUBQ $8, CX
-	JLT tail118
+	JLT tail127
 	PCALIGN $64
-loop117:
+loop126:
 	VMOVUPD 0(DI)(R8*8), Z0
 	VMOVUPD 0(R13)(R8*8), Z4
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-row120:
+row129:
 	VCVTPS2PD 0(R9), Z8
 	VSUBPD Z4, Z8, Z8
 	VMULPD Z8, Z8, Z8
 	VADDPD Z8, Z0, Z0
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row120
+	JNZ row129
 	VMOVUPD Z0, 0(DI)(R8*8)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop117
-tail118:
+	JGE loop126
+tail127:
 	ADDQ $8, CX
-	JZ done119
+	JZ done128
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -1697,16 +1834,16 @@ tail118:
 	VMOVUPD.Z 0(R13)(R8*8), K1, Z4
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-row121:
+row130:
 	VCVTPS2PD.Z 0(R9), K1, Z8
 	VSUBPD Z4, Z8, Z8
 	VMULPD Z8, Z8, Z8
 	VADDPD Z8, Z0, Z0
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row121
+	JNZ row130
 	VMOVUPD Z0, K1, 0(DI)(R8*8)
-done119:
+done128:
 	VZEROUPPER
 	RET
 
@@ -1720,9 +1857,9 @@ TEXT ·columnProductsAVX512(SB), NOSPLIT, $0-56
 	MOVQ rows+40(FP), DX
 	MOVQ stride+48(FP), BX
 	XORQ R8, R8
-many122:
+many131:
 	CMPQ CX, $32
-	JLT single123
+	JLT single132
 	VMOVUPD 0(DI)(R8*8), Z0
 	VMOVUPS 0(R13)(R8*4), Y4
 	VMOVUPD 64(DI)(R8*8), Z1
@@ -1734,7 +1871,7 @@ many122:
 	LEAQ 0(SI)(R8*4), R9
 	LEAQ 0(R11)(R8*4), R12
 	MOVQ DX, R10
-row124:
+row133:
 	VMOVUPS 0(R9), Y8
 	VSUBPS Y4, Y8, Y8
 	VCVTPS2PD Y8, Z8
@@ -1758,25 +1895,25 @@ row124:
 	ADDQ BX, R9
 	ADDQ BX, R12
 	DECQ R10
-	JNZ row124
+	JNZ row133
 	VMOVUPD Z0, 0(DI)(R8*8)
 	VMOVUPD Z1, 64(DI)(R8*8)
 	VMOVUPD Z2, 128(DI)(R8*8)
 	VMOVUPD Z3, 192(DI)(R8*8)
 	ADDQ $32, R8
 	SUBQ $32, CX
-	JMP many122
-single123:
+	JMP many131
+single132:
 	SUBQ $8, CX
-	JLT tail126
+	JLT tail135
 	PCALIGN $64
-loop125:
+loop134:
 	VMOVUPD 0(DI)(R8*8), Z0
 	VMOVUPS 0(R13)(R8*4), Y4
 	LEAQ 0(SI)(R8*4), R9
 	LEAQ 0(R11)(R8*4), R12
 	MOVQ DX, R10
-row128:
+row137:
 	VMOVUPS 0(R9), Y8
 	VSUBPS Y4, Y8, Y8
 	VCVTPS2PD Y8, Z8
@@ -1785,14 +1922,14 @@ row128:
 	ADDQ BX, R9
 	ADDQ BX, R12
 	DECQ R10
-	JNZ row128
+	JNZ row137
 	VMOVUPD Z0, 0(DI)(R8*8)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop125
-tail126:
+	JGE loop134
+tail135:
 	ADDQ $8, CX
-	JZ done127
+	JZ done136
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -1801,7 +1938,7 @@ tail126:
 	LEAQ 0(SI)(R8*4), R9
 	LEAQ 0(R11)(R8*4), R12
 	MOVQ DX, R10
-row129:
+row138:
 	VMOVUPS.Z 0(R9), K1, Y8
 	VSUBPS Y4, Y8, Y8
 	VCVTPS2PD Y8, Z8
@@ -1810,9 +1947,9 @@ row129:
 	ADDQ BX, R9
 	ADDQ BX, R12
 	DECQ R10
-	JNZ row129
+	JNZ row138
 	VMOVUPD Z0, K1, 0(DI)(R8*8)
-done127:
+done136:
 	VZEROUPPER
 	RET
 
@@ -1824,9 +1961,9 @@ TEXT ·batchNormAVX512(SB), NOSPLIT, $0-72
 	MOVQ rows+56(FP), DX
 	MOVQ stride+64(FP), BX
 	XORQ R8, R8
-many130:
+many139:
 	CMPQ CX, $64
-	JLT single131
+	JLT single140
 	MOVQ mean+16(FP), AX
 	VMOVUPS 0(AX)(R8*4), Z0
 	VMOVUPS 64(AX)(R8*4), Z1
@@ -1850,7 +1987,7 @@ many130:
 	LEAQ 0(SI)(R8*4), R9
 	LEAQ 0(DI)(R8*4), R12
 	MOVQ DX, R10
-row132:
+row141:
 	VMOVUPS 0(R9), Z16
 	VSUBPS Z0, Z16, Z16
 	VMULPS Z4, Z16, Z16
@@ -1878,15 +2015,15 @@ row132:
 	ADDQ BX, R9
 	ADDQ BX, R12
 	DECQ R10
-	JNZ row132
+	JNZ row141
 	ADDQ $64, R8
 	SUBQ $64, CX
-	JMP many130
-single131:
+	JMP many139
+single140:
 	SUBQ $16, CX
-	JLT tail134
+	JLT tail143
 	PCALIGN $64
-loop133:
+loop142:
 	MOVQ mean+16(FP), AX
 	VMOVUPS 0(AX)(R8*4), Z0
 	MOVQ invStd+24(FP), AX
@@ -1898,7 +2035,7 @@ loop133:
 	LEAQ 0(SI)(R8*4), R9
 	LEAQ 0(DI)(R8*4), R12
 	MOVQ DX, R10
-row136:
+row145:
 	VMOVUPS 0(R9), Z4
 	VSUBPS Z0, Z4, Z4
 	VMULPS Z1, Z4, Z4
@@ -1908,13 +2045,13 @@ row136:
 	ADDQ BX, R9
 	ADDQ BX, R12
 	DECQ R10
-	JNZ row136
+	JNZ row145
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop133
-tail134:
+	JGE loop142
+tail143:
 	ADDQ $16, CX
-	JZ done135
+	JZ done144
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -1929,7 +2066,7 @@ tail134:
 	LEAQ 0(SI)(R8*4), R9
 	LEAQ 0(DI)(R8*4), R12
 	MOVQ DX, R10
-row137:
+row146:
 	VMOVUPS.Z 0(R9), K1, Z4
 	VSUBPS Z0, Z4, Z4
 	VMULPS Z1, Z4, Z4
@@ -1939,8 +2076,8 @@ row137:
 	ADDQ BX, R9
 	ADDQ BX, R12
 	DECQ R10
-	JNZ row137
-done135:
+	JNZ row146
+done144:
 	VZEROUPPER
 	RET
 
@@ -1953,9 +2090,9 @@ TEXT ·batchNormGradXAVX512(SB), NOSPLIT, $0-80
 	MOVQ rows+64(FP), DX
 	MOVQ stride+72(FP), BX
 	XORQ R8, R8
-many138:
+many147:
 	CMPQ CX, $64
-	JLT single139
+	JLT single148
 	MOVQ mean+24(FP), AX
 	VMOVUPS 0(AX)(R8*4), Z0
 	VMOVUPS 64(AX)(R8*4), Z1
@@ -1980,7 +2117,7 @@ many138:
 	LEAQ 0(R13)(R8*4), R11
 	LEAQ 0(DI)(R8*4), R12
 	MOVQ DX, R10
-row140:
+row149:
 	VMOVUPS 0(R9), Z16
 	VMOVUPS 0(R11), Z17
 	VSUBPS Z0, Z16, Z16
@@ -2017,15 +2154,15 @@ row140:
 	ADDQ BX, R11
 	ADDQ BX, R12
 	DECQ R10
-	JNZ row140
+	JNZ row149
 	ADDQ $64, R8
 	SUBQ $64, CX
-	JMP many138
-single139:
+	JMP many147
+single148:
 	SUBQ $16, CX
-	JLT tail142
+	JLT tail151
 	PCALIGN $64
-loop141:
+loop150:
 	MOVQ mean+24(FP), AX
 	VMOVUPS 0(AX)(R8*4), Z0
 	MOVQ scale+32(FP), AX
@@ -2038,7 +2175,7 @@ loop141:
 	LEAQ 0(R13)(R8*4), R11
 	LEAQ 0(DI)(R8*4), R12
 	MOVQ DX, R10
-row144:
+row153:
 	VMOVUPS 0(R9), Z4
 	VMOVUPS 0(R11), Z5
 	VSUBPS Z0, Z4, Z4
@@ -2051,13 +2188,13 @@ row144:
 	ADDQ BX, R11
 	ADDQ BX, R12
 	DECQ R10
-	JNZ row144
+	JNZ row153
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop141
-tail142:
+	JGE loop150
+tail151:
 	ADDQ $16, CX
-	JZ done143
+	JZ done152
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -2073,7 +2210,7 @@ tail142:
 	LEAQ 0(R13)(R8*4), R11
 	LEAQ 0(DI)(R8*4), R12
 	MOVQ DX, R10
-row145:
+row154:
 	VMOVUPS.Z 0(R9), K1, Z4
 	VMOVUPS.Z 0(R11), K1, Z5
 	VSUBPS Z0, Z4, Z4
@@ -2086,8 +2223,8 @@ row145:
 	ADDQ BX, R11
 	ADDQ BX, R12
 	DECQ R10
-	JNZ row145
-done143:
+	JNZ row154
+done152:
 	VZEROUPPER
 	RET
 
@@ -2109,13 +2246,13 @@ TEXT ·maxPool2x2AVX512(SB), NOSPLIT, $0-48
 	LEAQ 0(R13)(R13*1), R9
 	ADDQ R9, R9
 	MOVQ windows+40(FP), R10
-window146:
+window155:
 	MOVQ R13, CX
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail148
+	JLT tail157
 	PCALIGN $64
-loop147:
+loop156:
 	VMOVUPS 0(SI)(R8*4), Z0
 	VPXORD Z1, Z1, Z1
 	LEAQ 0(SI)(R9*1), R11
@@ -2140,15 +2277,15 @@ loop147:
 	VMOVDQA32 Z6, K2, Z1
 	VMOVUPS Z0, 0(DI)(R8*4)
 	TESTQ R12, R12
-	JZ skip150
+	JZ skip159
 	VPMOVDB Z1, 0(DX)(R8*1)
-skip150:
+skip159:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop147
-tail148:
+	JGE loop156
+tail157:
 	ADDQ $16, CX
-	JZ done149
+	JZ done158
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -2176,16 +2313,16 @@ tail148:
 	VMOVDQA32 Z6, K2, Z1
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	TESTQ R12, R12
-	JZ skip151
+	JZ skip160
 	VPMOVDB Z1, K1, 0(DX)(R8*1)
-skip151:
-done149:
+skip160:
+done158:
 	ADDQ R9, DI
 	LEAQ 0(SI)(R9*2), SI
 	LEAQ 0(BX)(R9*2), BX
 	ADDQ R13, DX
 	DECQ R10
-	JNZ window146
+	JNZ window155
 	VZEROUPPER
 	RET
 
@@ -2208,13 +2345,13 @@ TEXT ·maxPoolGrad2x2AVX512(SB), NOSPLIT, $0-48
 	LEAQ 0(R13)(R13*1), R9
 	ADDQ R9, R9
 	MOVQ windows+40(FP), R10
-window152:
+window161:
 	MOVQ R13, CX
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail154
+	JLT tail163
 	PCALIGN $64
-loop153:
+loop162:
 	VMOVUPS 0(BX)(R8*4), Z0
 	VADDPS Z4, Z0, Z0
 	VPMOVZXBD 0(DX)(R8*1), Z1
@@ -2234,10 +2371,10 @@ loop153:
 	VMOVUPS Z2, 0(R11)(R8*4)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop153
-tail154:
+	JGE loop162
+tail163:
 	ADDQ $16, CX
-	JZ done155
+	JZ done164
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -2258,13 +2395,13 @@ tail154:
 	VPCMPEQD Z7, Z1, K2
 	VMOVAPS.Z Z0, K2, Z2
 	VMOVUPS Z2, K1, 0(R11)(R8*4)
-done155:
+done164:
 	ADDQ R9, BX
 	LEAQ 0(DI)(R9*2), DI
 	LEAQ 0(SI)(R9*2), SI
 	ADDQ R13, DX
 	DECQ R10
-	JNZ window152
+	JNZ window161
 	VZEROUPPER
 	RET
 
@@ -2289,21 +2426,21 @@ TEXT ·sgdAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail157
+	JLT tail166
 	PCALIGN $64
-loop156:
+loop165:
 	CMPQ R11, $1
-	JLT wide159
-	JGT bfloat160
+	JLT wide168
+	JGT bfloat169
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded161
-bfloat160:
+	JMP loaded170
+bfloat169:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded161
-wide159:
+	JMP loaded170
+wide168:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded161:
+loaded170:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2313,11 +2450,11 @@ loaded161:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored163
-	JGT bfloat162
+	JLT stored172
+	JGT bfloat171
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored163
-bfloat162:
+	JMP stored172
+bfloat171:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2326,28 +2463,28 @@ bfloat162:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored163:
+stored172:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop156
-tail157:
+	JGE loop165
+tail166:
 	ADDQ $16, CX
-	JZ done158
+	JZ done167
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide164
-	JGT bfloat165
+	JLT wide173
+	JGT bfloat174
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded166
-bfloat165:
+	JMP loaded175
+bfloat174:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded166
-wide164:
+	JMP loaded175
+wide173:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded166:
+loaded175:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2357,11 +2494,11 @@ loaded166:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored168
-	JGT bfloat167
+	JLT stored177
+	JGT bfloat176
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored168
-bfloat167:
+	JMP stored177
+bfloat176:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2370,8 +2507,8 @@ bfloat167:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored168:
-done158:
+stored177:
+done167:
 	VZEROUPPER
 	RET
 
@@ -2396,21 +2533,21 @@ TEXT ·sgdMomentumAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail170
+	JLT tail179
 	PCALIGN $64
-loop169:
+loop178:
 	CMPQ R11, $1
-	JLT wide172
-	JGT bfloat173
+	JLT wide181
+	JGT bfloat182
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded174
-bfloat173:
+	JMP loaded183
+bfloat182:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded174
-wide172:
+	JMP loaded183
+wide181:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded174:
+loaded183:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2426,11 +2563,11 @@ loaded174:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored176
-	JGT bfloat175
+	JLT stored185
+	JGT bfloat184
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored176
-bfloat175:
+	JMP stored185
+bfloat184:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2439,28 +2576,28 @@ bfloat175:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored176:
+stored185:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop169
-tail170:
+	JGE loop178
+tail179:
 	ADDQ $16, CX
-	JZ done171
+	JZ done180
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide177
-	JGT bfloat178
+	JLT wide186
+	JGT bfloat187
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded179
-bfloat178:
+	JMP loaded188
+bfloat187:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded179
-wide177:
+	JMP loaded188
+wide186:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded179:
+loaded188:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2476,11 +2613,11 @@ loaded179:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored181
-	JGT bfloat180
+	JLT stored190
+	JGT bfloat189
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored181
-bfloat180:
+	JMP stored190
+bfloat189:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2489,8 +2626,8 @@ bfloat180:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored181:
-done171:
+stored190:
+done180:
 	VZEROUPPER
 	RET
 
@@ -2515,21 +2652,21 @@ TEXT ·sgdNesterovAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail183
+	JLT tail192
 	PCALIGN $64
-loop182:
+loop191:
 	CMPQ R11, $1
-	JLT wide185
-	JGT bfloat186
+	JLT wide194
+	JGT bfloat195
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded187
-bfloat186:
+	JMP loaded196
+bfloat195:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded187
-wide185:
+	JMP loaded196
+wide194:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded187:
+loaded196:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2546,11 +2683,11 @@ loaded187:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored189
-	JGT bfloat188
+	JLT stored198
+	JGT bfloat197
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored189
-bfloat188:
+	JMP stored198
+bfloat197:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2559,28 +2696,28 @@ bfloat188:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored189:
+stored198:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop182
-tail183:
+	JGE loop191
+tail192:
 	ADDQ $16, CX
-	JZ done184
+	JZ done193
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide190
-	JGT bfloat191
+	JLT wide199
+	JGT bfloat200
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded192
-bfloat191:
+	JMP loaded201
+bfloat200:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded192
-wide190:
+	JMP loaded201
+wide199:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded192:
+loaded201:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2597,11 +2734,11 @@ loaded192:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored194
-	JGT bfloat193
+	JLT stored203
+	JGT bfloat202
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored194
-bfloat193:
+	JMP stored203
+bfloat202:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2610,8 +2747,8 @@ bfloat193:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored194:
-done184:
+stored203:
+done193:
 	VZEROUPPER
 	RET
 
@@ -2636,21 +2773,21 @@ TEXT ·adamAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail196
+	JLT tail205
 	PCALIGN $64
-loop195:
+loop204:
 	CMPQ R11, $1
-	JLT wide198
-	JGT bfloat199
+	JLT wide207
+	JGT bfloat208
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded200
-bfloat199:
+	JMP loaded209
+bfloat208:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded200
-wide198:
+	JMP loaded209
+wide207:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded200:
+loaded209:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_decay(R13), Z0, Z0
@@ -2676,11 +2813,11 @@ loaded200:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored202
-	JGT bfloat201
+	JLT stored211
+	JGT bfloat210
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored202
-bfloat201:
+	JMP stored211
+bfloat210:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2689,28 +2826,28 @@ bfloat201:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored202:
+stored211:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop195
-tail196:
+	JGE loop204
+tail205:
 	ADDQ $16, CX
-	JZ done197
+	JZ done206
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide203
-	JGT bfloat204
+	JLT wide212
+	JGT bfloat213
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded205
-bfloat204:
+	JMP loaded214
+bfloat213:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded205
-wide203:
+	JMP loaded214
+wide212:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded205:
+loaded214:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_decay(R13), Z0, Z0
@@ -2736,11 +2873,11 @@ loaded205:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored207
-	JGT bfloat206
+	JLT stored216
+	JGT bfloat215
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored207
-bfloat206:
+	JMP stored216
+bfloat215:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2749,8 +2886,8 @@ bfloat206:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored207:
-done197:
+stored216:
+done206:
 	VZEROUPPER
 	RET
 
@@ -2775,21 +2912,21 @@ TEXT ·adamAMSGradAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail209
+	JLT tail218
 	PCALIGN $64
-loop208:
+loop217:
 	CMPQ R11, $1
-	JLT wide211
-	JGT bfloat212
+	JLT wide220
+	JGT bfloat221
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded213
-bfloat212:
+	JMP loaded222
+bfloat221:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded213
-wide211:
+	JMP loaded222
+wide220:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded213:
+loaded222:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_decay(R13), Z0, Z0
@@ -2818,11 +2955,11 @@ loaded213:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored215
-	JGT bfloat214
+	JLT stored224
+	JGT bfloat223
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored215
-bfloat214:
+	JMP stored224
+bfloat223:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2831,28 +2968,28 @@ bfloat214:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored215:
+stored224:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop208
-tail209:
+	JGE loop217
+tail218:
 	ADDQ $16, CX
-	JZ done210
+	JZ done219
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide216
-	JGT bfloat217
+	JLT wide225
+	JGT bfloat226
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded218
-bfloat217:
+	JMP loaded227
+bfloat226:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded218
-wide216:
+	JMP loaded227
+wide225:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded218:
+loaded227:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_decay(R13), Z0, Z0
@@ -2881,11 +3018,11 @@ loaded218:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored220
-	JGT bfloat219
+	JLT stored229
+	JGT bfloat228
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored220
-bfloat219:
+	JMP stored229
+bfloat228:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2894,8 +3031,8 @@ bfloat219:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored220:
-done210:
+stored229:
+done219:
 	VZEROUPPER
 	RET
 
@@ -2920,21 +3057,21 @@ TEXT ·adadeltaAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail222
+	JLT tail231
 	PCALIGN $64
-loop221:
+loop230:
 	CMPQ R11, $1
-	JLT wide224
-	JGT bfloat225
+	JLT wide233
+	JGT bfloat234
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded226
-bfloat225:
+	JMP loaded235
+bfloat234:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded226
-wide224:
+	JMP loaded235
+wide233:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded226:
+loaded235:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -2962,11 +3099,11 @@ loaded226:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored228
-	JGT bfloat227
+	JLT stored237
+	JGT bfloat236
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored228
-bfloat227:
+	JMP stored237
+bfloat236:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -2975,28 +3112,28 @@ bfloat227:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored228:
+stored237:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop221
-tail222:
+	JGE loop230
+tail231:
 	ADDQ $16, CX
-	JZ done223
+	JZ done232
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide229
-	JGT bfloat230
+	JLT wide238
+	JGT bfloat239
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded231
-bfloat230:
+	JMP loaded240
+bfloat239:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded231
-wide229:
+	JMP loaded240
+wide238:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded231:
+loaded240:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -3024,11 +3161,11 @@ loaded231:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored233
-	JGT bfloat232
+	JLT stored242
+	JGT bfloat241
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored233
-bfloat232:
+	JMP stored242
+bfloat241:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -3037,8 +3174,8 @@ bfloat232:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored233:
-done223:
+stored242:
+done232:
 	VZEROUPPER
 	RET
 
@@ -3063,21 +3200,21 @@ TEXT ·rmspropAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail235
+	JLT tail244
 	PCALIGN $64
-loop234:
+loop243:
 	CMPQ R11, $1
-	JLT wide237
-	JGT bfloat238
+	JLT wide246
+	JGT bfloat247
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded239
-bfloat238:
+	JMP loaded248
+bfloat247:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded239
-wide237:
+	JMP loaded248
+wide246:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded239:
+loaded248:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -3096,11 +3233,11 @@ loaded239:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored241
-	JGT bfloat240
+	JLT stored250
+	JGT bfloat249
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored241
-bfloat240:
+	JMP stored250
+bfloat249:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -3109,28 +3246,28 @@ bfloat240:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored241:
+stored250:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop234
-tail235:
+	JGE loop243
+tail244:
 	ADDQ $16, CX
-	JZ done236
+	JZ done245
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide242
-	JGT bfloat243
+	JLT wide251
+	JGT bfloat252
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded244
-bfloat243:
+	JMP loaded253
+bfloat252:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded244
-wide242:
+	JMP loaded253
+wide251:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded244:
+loaded253:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -3149,11 +3286,11 @@ loaded244:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored246
-	JGT bfloat245
+	JLT stored255
+	JGT bfloat254
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored246
-bfloat245:
+	JMP stored255
+bfloat254:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -3162,8 +3299,8 @@ bfloat245:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored246:
-done236:
+stored255:
+done245:
 	VZEROUPPER
 	RET
 
@@ -3188,21 +3325,21 @@ TEXT ·rmspropMomentumAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail248
+	JLT tail257
 	PCALIGN $64
-loop247:
+loop256:
 	CMPQ R11, $1
-	JLT wide250
-	JGT bfloat251
+	JLT wide259
+	JGT bfloat260
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded252
-bfloat251:
+	JMP loaded261
+bfloat260:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded252
-wide250:
+	JMP loaded261
+wide259:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded252:
+loaded261:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -3225,11 +3362,11 @@ loaded252:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored254
-	JGT bfloat253
+	JLT stored263
+	JGT bfloat262
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored254
-bfloat253:
+	JMP stored263
+bfloat262:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -3238,28 +3375,28 @@ bfloat253:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored254:
+stored263:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop247
-tail248:
+	JGE loop256
+tail257:
 	ADDQ $16, CX
-	JZ done249
+	JZ done258
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide255
-	JGT bfloat256
+	JLT wide264
+	JGT bfloat265
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded257
-bfloat256:
+	JMP loaded266
+bfloat265:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded257
-wide255:
+	JMP loaded266
+wide264:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded257:
+loaded266:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -3282,11 +3419,11 @@ loaded257:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored259
-	JGT bfloat258
+	JLT stored268
+	JGT bfloat267
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored259
-bfloat258:
+	JMP stored268
+bfloat267:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -3295,8 +3432,8 @@ bfloat258:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored259:
-done249:
+stored268:
+done258:
 	VZEROUPPER
 	RET
 
@@ -3321,21 +3458,21 @@ TEXT ·rmspropCenteredAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail261
+	JLT tail270
 	PCALIGN $64
-loop260:
+loop269:
 	CMPQ R11, $1
-	JLT wide263
-	JGT bfloat264
+	JLT wide272
+	JGT bfloat273
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded265
-bfloat264:
+	JMP loaded274
+bfloat273:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded265
-wide263:
+	JMP loaded274
+wide272:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded265:
+loaded274:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -3362,11 +3499,11 @@ loaded265:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored267
-	JGT bfloat266
+	JLT stored276
+	JGT bfloat275
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored267
-bfloat266:
+	JMP stored276
+bfloat275:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -3375,28 +3512,28 @@ bfloat266:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored267:
+stored276:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop260
-tail261:
+	JGE loop269
+tail270:
 	ADDQ $16, CX
-	JZ done262
+	JZ done271
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide268
-	JGT bfloat269
+	JLT wide277
+	JGT bfloat278
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded270
-bfloat269:
+	JMP loaded279
+bfloat278:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded270
-wide268:
+	JMP loaded279
+wide277:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded270:
+loaded279:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -3423,11 +3560,11 @@ loaded270:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored272
-	JGT bfloat271
+	JLT stored281
+	JGT bfloat280
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored272
-bfloat271:
+	JMP stored281
+bfloat280:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -3436,8 +3573,8 @@ bfloat271:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored272:
-done262:
+stored281:
+done271:
 	VZEROUPPER
 	RET
 
@@ -3462,21 +3599,21 @@ TEXT ·rmspropCenteredMomentumAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail274
+	JLT tail283
 	PCALIGN $64
-loop273:
+loop282:
 	CMPQ R11, $1
-	JLT wide276
-	JGT bfloat277
+	JLT wide285
+	JGT bfloat286
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded278
-bfloat277:
+	JMP loaded287
+bfloat286:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded278
-wide276:
+	JMP loaded287
+wide285:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded278:
+loaded287:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -3507,11 +3644,11 @@ loaded278:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored280
-	JGT bfloat279
+	JLT stored289
+	JGT bfloat288
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored280
-bfloat279:
+	JMP stored289
+bfloat288:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -3520,28 +3657,28 @@ bfloat279:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored280:
+stored289:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop273
-tail274:
+	JGE loop282
+tail283:
 	ADDQ $16, CX
-	JZ done275
+	JZ done284
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide281
-	JGT bfloat282
+	JLT wide290
+	JGT bfloat291
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded283
-bfloat282:
+	JMP loaded292
+bfloat291:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded283
-wide281:
+	JMP loaded292
+wide290:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded283:
+loaded292:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -3572,11 +3709,11 @@ loaded283:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored285
-	JGT bfloat284
+	JLT stored294
+	JGT bfloat293
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored285
-bfloat284:
+	JMP stored294
+bfloat293:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -3585,8 +3722,8 @@ bfloat284:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored285:
-done275:
+stored294:
+done284:
 	VZEROUPPER
 	RET
 
@@ -3611,21 +3748,21 @@ TEXT ·adagradAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z28, Z28, Z28
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail287
+	JLT tail296
 	PCALIGN $64
-loop286:
+loop295:
 	CMPQ R11, $1
-	JLT wide289
-	JGT bfloat290
+	JLT wide298
+	JGT bfloat299
 	VCVTPH2PS 0(SI)(R8*2), Z1
-	JMP loaded291
-bfloat290:
+	JMP loaded300
+bfloat299:
 	VPMOVZXWD 0(SI)(R8*2), Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded291
-wide289:
+	JMP loaded300
+wide298:
 	VMOVUPS 0(SI)(R8*4), Z1
-loaded291:
+loaded300:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS 0(DI)(R8*4), Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -3642,11 +3779,11 @@ loaded291:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored293
-	JGT bfloat292
+	JLT stored302
+	JGT bfloat301
 	VCVTPS2PH $0, Z5, 0(DX)(R8*2)
-	JMP stored293
-bfloat292:
+	JMP stored302
+bfloat301:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -3655,28 +3792,28 @@ bfloat292:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, 0(DX)(R8*2)
-stored293:
+stored302:
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop286
-tail287:
+	JGE loop295
+tail296:
 	ADDQ $16, CX
-	JZ done288
+	JZ done297
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
 	CMPQ R11, $1
-	JLT wide294
-	JGT bfloat295
+	JLT wide303
+	JGT bfloat304
 	VCVTPH2PS.Z 0(SI)(R8*2), K1, Z1
-	JMP loaded296
-bfloat295:
+	JMP loaded305
+bfloat304:
 	VPMOVZXWD.Z 0(SI)(R8*2), K1, Z1
 	VPSLLD $16, Z1, Z1
-	JMP loaded296
-wide294:
+	JMP loaded305
+wide303:
 	VMOVUPS.Z 0(SI)(R8*4), K1, Z1
-loaded296:
+loaded305:
 	VMULPS.BCST stepArgs_gradScale(R13), Z1, Z1
 	VMOVUPS.Z 0(DI)(R8*4), K1, Z0
 	VMULPS.BCST stepArgs_weightDecay(R13), Z0, Z5
@@ -3693,11 +3830,11 @@ loaded296:
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, K1, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored298
-	JGT bfloat297
+	JLT stored307
+	JGT bfloat306
 	VCVTPS2PH $0, Z5, K1, 0(DX)(R8*2)
-	JMP stored298
-bfloat297:
+	JMP stored307
+bfloat306:
 	VPSRLD $16, Z5, Z27
 	VCMPPS $3, Z5, Z5, K2
 	VPANDD Z30, Z27, Z26
@@ -3706,8 +3843,8 @@ bfloat297:
 	VPSRLD $16, Z5, Z5
 	VPORD Z29, Z27, K2, Z5
 	VPMOVDW Z5, K1, 0(DX)(R8*2)
-stored298:
-done288:
+stored307:
+done297:
 	VZEROUPPER
 	RET
 
@@ -3720,9 +3857,9 @@ TEXT ·sigmoidAVX512(SB), NOSPLIT, $0-24
 	VPBROADCASTD AX, Z9
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail300
+	JLT tail309
 	PCALIGN $64
-loop299:
+loop308:
 	VMOVUPS 0(SI)(R8*4), Z0
 	VORPS.BCST vecConstants<>+0(SB), Z0, Z4
 	VBROADCASTSS vecConstants<>+4(SB), Z2
@@ -3748,10 +3885,10 @@ loop299:
 	VMOVUPS Z1, 0(DI)(R8*4)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop299
-tail300:
+	JGE loop308
+tail309:
 	ADDQ $16, CX
-	JZ done301
+	JZ done310
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -3778,7 +3915,7 @@ tail300:
 	VBLENDMPS Z3, Z9, K2, Z1
 	VDIVPS Z2, Z1, Z1
 	VMOVUPS Z1, K1, 0(DI)(R8*4)
-done301:
+done310:
 	VZEROUPPER
 	RET
 
@@ -3791,9 +3928,9 @@ TEXT ·tanhAVX512(SB), NOSPLIT, $0-24
 	VPBROADCASTD AX, Z9
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail303
+	JLT tail312
 	PCALIGN $64
-loop302:
+loop311:
 	VMOVUPS 0(SI)(R8*4), Z0
 	VANDPS.BCST vecConstants<>+48(SB), Z0, Z5
 	VADDPS Z5, Z5, Z4
@@ -3833,10 +3970,10 @@ loop302:
 	VMOVUPS Z1, 0(DI)(R8*4)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop302
-tail303:
+	JGE loop311
+tail312:
 	ADDQ $16, CX
-	JZ done304
+	JZ done313
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -3877,7 +4014,7 @@ tail303:
 	VANDPS.BCST vecConstants<>+0(SB), Z0, Z2
 	VORPS Z2, Z1, Z1
 	VMOVUPS Z1, K1, 0(DI)(R8*4)
-done304:
+done313:
 	VZEROUPPER
 	RET
 
@@ -3890,9 +4027,9 @@ TEXT ·geluAVX512(SB), NOSPLIT, $0-24
 	VPBROADCASTD AX, Z9
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail306
+	JLT tail315
 	PCALIGN $64
-loop305:
+loop314:
 	VMOVUPS 0(SI)(R8*4), Z0
 	VANDPS.BCST vecConstants<>+48(SB), Z0, Z5
 	VBROADCASTSS vecConstants<>+76(SB), Z2
@@ -3942,10 +4079,10 @@ loop305:
 	VMOVUPS Z1, 0(DI)(R8*4)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop305
-tail306:
+	JGE loop314
+tail315:
 	ADDQ $16, CX
-	JZ done307
+	JZ done316
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -3996,7 +4133,7 @@ tail306:
 	VMULPS Z1, Z0, Z0
 	VMOVAPS Z0, Z1
 	VMOVUPS Z1, K1, 0(DI)(R8*4)
-done307:
+done316:
 	VZEROUPPER
 	RET
 
@@ -4009,9 +4146,9 @@ TEXT ·geluTanhAVX512(SB), NOSPLIT, $0-24
 	VPBROADCASTD AX, Z9
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail309
+	JLT tail318
 	PCALIGN $64
-loop308:
+loop317:
 	VMOVUPS 0(SI)(R8*4), Z0
 	VMOVAPS Z0, Z6
 	VMULPS Z0, Z0, Z2
@@ -4043,10 +4180,10 @@ loop308:
 	VMOVUPS Z1, 0(DI)(R8*4)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop308
-tail309:
+	JGE loop317
+tail318:
 	ADDQ $16, CX
-	JZ done310
+	JZ done319
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -4079,7 +4216,7 @@ tail309:
 	VDIVPS Z2, Z1, Z1
 	VMULPS Z1, Z6, Z1
 	VMOVUPS Z1, K1, 0(DI)(R8*4)
-done310:
+done319:
 	VZEROUPPER
 	RET
 
@@ -4093,9 +4230,9 @@ TEXT ·sigmoidGradAVX512(SB), NOSPLIT, $0-32
 	VPBROADCASTD AX, Z9
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail312
+	JLT tail321
 	PCALIGN $64
-loop311:
+loop320:
 	VMOVUPS 0(SI)(R8*4), Z0
 	VMOVUPS 0(DX)(R8*4), Z8
 	VSUBPS Z0, Z9, Z1
@@ -4104,10 +4241,10 @@ loop311:
 	VMOVUPS Z1, 0(DI)(R8*4)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop311
-tail312:
+	JGE loop320
+tail321:
 	ADDQ $16, CX
-	JZ done313
+	JZ done322
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -4117,7 +4254,7 @@ tail312:
 	VMULPS Z1, Z8, Z1
 	VMULPS Z0, Z1, Z1
 	VMOVUPS Z1, K1, 0(DI)(R8*4)
-done313:
+done322:
 	VZEROUPPER
 	RET
 
@@ -4131,9 +4268,9 @@ TEXT ·tanhGradAVX512(SB), NOSPLIT, $0-32
 	VPBROADCASTD AX, Z9
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail315
+	JLT tail324
 	PCALIGN $64
-loop314:
+loop323:
 	VMOVUPS 0(SI)(R8*4), Z0
 	VMOVUPS 0(DX)(R8*4), Z8
 	VMULPS Z0, Z0, Z1
@@ -4142,10 +4279,10 @@ loop314:
 	VMOVUPS Z1, 0(DI)(R8*4)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop314
-tail315:
+	JGE loop323
+tail324:
 	ADDQ $16, CX
-	JZ done316
+	JZ done325
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -4155,7 +4292,7 @@ tail315:
 	VSUBPS Z1, Z9, Z1
 	VMULPS Z1, Z8, Z1
 	VMOVUPS Z1, K1, 0(DI)(R8*4)
-done316:
+done325:
 	VZEROUPPER
 	RET
 
@@ -4169,9 +4306,9 @@ TEXT ·geluGradAVX512(SB), NOSPLIT, $0-32
 	VPBROADCASTD AX, Z9
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail318
+	JLT tail327
 	PCALIGN $64
-loop317:
+loop326:
 	VMOVUPS 0(SI)(R8*4), Z0
 	VMOVUPS 0(DX)(R8*4), Z8
 	VANDPS.BCST vecConstants<>+48(SB), Z0, Z5
@@ -4224,10 +4361,10 @@ loop317:
 	VMOVUPS Z1, 0(DI)(R8*4)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop317
-tail318:
+	JGE loop326
+tail327:
 	ADDQ $16, CX
-	JZ done319
+	JZ done328
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -4281,7 +4418,7 @@ tail318:
 	VADDPS Z3, Z1, Z1
 	VMULPS Z1, Z8, Z1
 	VMOVUPS Z1, K1, 0(DI)(R8*4)
-done319:
+done328:
 	VZEROUPPER
 	RET
 
@@ -4295,9 +4432,9 @@ TEXT ·geluTanhGradAVX512(SB), NOSPLIT, $0-32
 	VPBROADCASTD AX, Z9
 	XORQ R8, R8
 	SUBQ $16, CX
-	JLT tail321
+	JLT tail330
 	PCALIGN $64
-loop320:
+loop329:
 	VMOVUPS 0(SI)(R8*4), Z0
 	VMOVUPS 0(DX)(R8*4), Z8
 	VBROADCASTSS vecConstants<>+76(SB), Z2
@@ -4342,10 +4479,10 @@ loop320:
 	VMOVUPS Z1, 0(DI)(R8*4)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JGE loop320
-tail321:
+	JGE loop329
+tail330:
 	ADDQ $16, CX
-	JZ done322
+	JZ done331
 	MOVQ $-1, AX
 	BZHIQ CX, AX, AX
 	KMOVQ AX, K1
@@ -4391,7 +4528,7 @@ tail321:
 	VADDPS Z2, Z1, Z1
 	VMULPS Z1, Z8, Z1
 	VMOVUPS Z1, K1, 0(DI)(R8*4)
-done322:
+done331:
 	VZEROUPPER
 	RET
 
@@ -4726,6 +4863,34 @@ tail38:
 	VZEROUPPER
 	RET
 
+// func normalizeFloat32AVX2(y, x unsafe.Pointer, n int, mean, std float32)
+TEXT ·normalizeFloat32AVX2(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVL $0x437f0000, AX
+	VMOVD AX, X3
+	VPBROADCASTD X3, Y3
+	VBROADCASTSS mean+24(FP), Y1
+	VBROADCASTSS std+28(FP), Y2
+	XORQ R8, R8
+	SUBQ $8, CX
+	JLT tail41
+	PCALIGN $64
+loop40:
+	VPMOVZXBD 0(SI)(R8*1), Y0
+	VCVTDQ2PS Y0, Y0
+	VDIVPS Y3, Y0, Y0
+	VSUBPS Y1, Y0, Y0
+	VDIVPS Y2, Y0, Y0
+	VMOVUPS Y0, 0(DI)(R8*4)
+	ADDQ $8, R8
+	SUBQ $8, CX
+	JGE loop40
+tail41:
+	VZEROUPPER
+	RET
+
 // func addScaledFloat32AVX2(acc, x unsafe.Pointer, n int, s float32)
 TEXT ·addScaledFloat32AVX2(SB), NOSPLIT, $0-28
 	MOVQ acc+0(FP), DI
@@ -4734,9 +4899,9 @@ TEXT ·addScaledFloat32AVX2(SB), NOSPLIT, $0-28
 	VBROADCASTSS s+24(FP), Y1
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail41
+	JLT tail44
 	PCALIGN $64
-loop40:
+loop43:
 	VMOVUPS 0(SI)(R8*4), Y0
 	VMULPS Y1, Y0, Y0
 	VMOVUPS 0(DI)(R8*4), Y2
@@ -4744,8 +4909,8 @@ loop40:
 	VMOVUPS Y2, 0(DI)(R8*4)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop40
-tail41:
+	JGE loop43
+tail44:
 	VZEROUPPER
 	RET
 
@@ -4757,17 +4922,17 @@ TEXT ·addFloat16AVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), CX
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail44
+	JLT tail47
 	PCALIGN $64
-loop43:
+loop46:
 	VCVTPH2PS 0(SI)(R8*2), Y0
 	VCVTPH2PS 0(DX)(R8*2), Y1
 	VADDPS Y1, Y0, Y0
 	VCVTPS2PH $0, Y0, 0(DI)(R8*2)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop43
-tail44:
+	JGE loop46
+tail47:
 	VZEROUPPER
 	RET
 
@@ -4779,16 +4944,16 @@ TEXT ·scaleFloat16AVX2(SB), NOSPLIT, $0-28
 	VBROADCASTSS s+24(FP), Y1
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail47
+	JLT tail50
 	PCALIGN $64
-loop46:
+loop49:
 	VCVTPH2PS 0(SI)(R8*2), Y0
 	VMULPS Y1, Y0, Y0
 	VCVTPS2PH $0, Y0, 0(DI)(R8*2)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop46
-tail47:
+	JGE loop49
+tail50:
 	VZEROUPPER
 	RET
 
@@ -4802,9 +4967,9 @@ TEXT ·applyMaskFloat16AVX2(SB), NOSPLIT, $0-36
 	VBROADCASTSS s+32(FP), Y1
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail50
+	JLT tail53
 	PCALIGN $64
-loop49:
+loop52:
 	VPMOVZXBD 0(DX)(R8*1), Y2
 	VCVTPH2PS 0(SI)(R8*2), Y0
 	VPCMPGTD Y12, Y2, Y2
@@ -4813,8 +4978,36 @@ loop49:
 	VCVTPS2PH $0, Y0, 0(DI)(R8*2)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop49
-tail50:
+	JGE loop52
+tail53:
+	VZEROUPPER
+	RET
+
+// func normalizeFloat16AVX2(y, x unsafe.Pointer, n int, mean, std float32)
+TEXT ·normalizeFloat16AVX2(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVL $0x437f0000, AX
+	VMOVD AX, X3
+	VPBROADCASTD X3, Y3
+	VBROADCASTSS mean+24(FP), Y1
+	VBROADCASTSS std+28(FP), Y2
+	XORQ R8, R8
+	SUBQ $8, CX
+	JLT tail56
+	PCALIGN $64
+loop55:
+	VPMOVZXBD 0(SI)(R8*1), Y0
+	VCVTDQ2PS Y0, Y0
+	VDIVPS Y3, Y0, Y0
+	VSUBPS Y1, Y0, Y0
+	VDIVPS Y2, Y0, Y0
+	VCVTPS2PH $0, Y0, 0(DI)(R8*2)
+	ADDQ $8, R8
+	SUBQ $8, CX
+	JGE loop55
+tail56:
 	VZEROUPPER
 	RET
 
@@ -4826,9 +5019,9 @@ TEXT ·addScaledFloat16AVX2(SB), NOSPLIT, $0-28
 	VBROADCASTSS s+24(FP), Y1
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail53
+	JLT tail59
 	PCALIGN $64
-loop52:
+loop58:
 	VCVTPH2PS 0(SI)(R8*2), Y0
 	VMULPS Y1, Y0, Y0
 	VMOVUPS 0(DI)(R8*4), Y2
@@ -4836,8 +5029,8 @@ loop52:
 	VMOVUPS Y2, 0(DI)(R8*4)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop52
-tail53:
+	JGE loop58
+tail59:
 	VZEROUPPER
 	RET
 
@@ -4858,9 +5051,9 @@ TEXT ·addBFloat16AVX2(SB), NOSPLIT, $0-32
 	VPBROADCASTD X13, Y13
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail56
+	JLT tail62
 	PCALIGN $64
-loop55:
+loop61:
 	VPMOVZXWD 0(SI)(R8*2), Y0
 	VPSLLD $16, Y0, Y0
 	VPMOVZXWD 0(DX)(R8*2), Y1
@@ -4879,8 +5072,8 @@ loop55:
 	VMOVDQU X0, 0(DI)(R8*2)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop55
-tail56:
+	JGE loop61
+tail62:
 	VZEROUPPER
 	RET
 
@@ -4901,9 +5094,9 @@ TEXT ·scaleBFloat16AVX2(SB), NOSPLIT, $0-28
 	VBROADCASTSS s+24(FP), Y1
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail59
+	JLT tail65
 	PCALIGN $64
-loop58:
+loop64:
 	VPMOVZXWD 0(SI)(R8*2), Y0
 	VPSLLD $16, Y0, Y0
 	VMULPS Y1, Y0, Y0
@@ -4920,8 +5113,8 @@ loop58:
 	VMOVDQU X0, 0(DI)(R8*2)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop58
-tail59:
+	JGE loop64
+tail65:
 	VZEROUPPER
 	RET
 
@@ -4944,9 +5137,9 @@ TEXT ·applyMaskBFloat16AVX2(SB), NOSPLIT, $0-36
 	VBROADCASTSS s+32(FP), Y1
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail62
+	JLT tail68
 	PCALIGN $64
-loop61:
+loop67:
 	VPMOVZXBD 0(DX)(R8*1), Y2
 	VPMOVZXWD 0(SI)(R8*2), Y0
 	VPSLLD $16, Y0, Y0
@@ -4966,8 +5159,55 @@ loop61:
 	VMOVDQU X0, 0(DI)(R8*2)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop61
-tail62:
+	JGE loop67
+tail68:
+	VZEROUPPER
+	RET
+
+// func normalizeBFloat16AVX2(y, x unsafe.Pointer, n int, mean, std float32)
+TEXT ·normalizeBFloat16AVX2(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVL $0x7fff, AX
+	VMOVD AX, X15
+	VPBROADCASTD X15, Y15
+	MOVL $0x1, AX
+	VMOVD AX, X14
+	VPBROADCASTD X14, Y14
+	MOVL $0x40, AX
+	VMOVD AX, X13
+	VPBROADCASTD X13, Y13
+	MOVL $0x437f0000, AX
+	VMOVD AX, X3
+	VPBROADCASTD X3, Y3
+	VBROADCASTSS mean+24(FP), Y1
+	VBROADCASTSS std+28(FP), Y2
+	XORQ R8, R8
+	SUBQ $8, CX
+	JLT tail71
+	PCALIGN $64
+loop70:
+	VPMOVZXBD 0(SI)(R8*1), Y0
+	VCVTDQ2PS Y0, Y0
+	VDIVPS Y3, Y0, Y0
+	VSUBPS Y1, Y0, Y0
+	VDIVPS Y2, Y0, Y0
+	VPSRLD $16, Y0, Y11
+	VCMPPS $3, Y0, Y0, Y9
+	VPAND Y14, Y11, Y10
+	VPADDD Y15, Y0, Y0
+	VPADDD Y10, Y0, Y0
+	VPSRLD $16, Y0, Y0
+	VPOR Y13, Y11, Y11
+	VBLENDVPS Y9, Y11, Y0, Y0
+	VEXTRACTI128 $1, Y0, X11
+	VPACKUSDW X11, X0, X0
+	VMOVDQU X0, 0(DI)(R8*2)
+	ADDQ $8, R8
+	SUBQ $8, CX
+	JGE loop70
+tail71:
 	VZEROUPPER
 	RET
 
@@ -4979,9 +5219,9 @@ TEXT ·addScaledBFloat16AVX2(SB), NOSPLIT, $0-28
 	VBROADCASTSS s+24(FP), Y1
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail65
+	JLT tail74
 	PCALIGN $64
-loop64:
+loop73:
 	VPMOVZXWD 0(SI)(R8*2), Y0
 	VPSLLD $16, Y0, Y0
 	VMULPS Y1, Y0, Y0
@@ -4990,8 +5230,8 @@ loop64:
 	VMOVUPS Y2, 0(DI)(R8*4)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop64
-tail65:
+	JGE loop73
+tail74:
 	VZEROUPPER
 	RET
 
@@ -5019,9 +5259,9 @@ TEXT ·dropoutMaskAVX2(SB), NOSPLIT, $0-40
 	VPMOVZXBQ X13, Y13
 	XORQ R8, R8
 	SUBQ $64, CX
-	JLT tail68
+	JLT tail77
 	PCALIGN $64
-loop67:
+loop76:
 	VMOVDQA Y12, Y0
 	VBROADCASTSS position+24(FP), Y1
 	VBROADCASTSS epoch+28(FP), Y2
@@ -5592,8 +5832,8 @@ loop67:
 	VPEXTRQ $1, X3, 56(DI)(R8*1)
 	ADDQ $64, R8
 	SUBQ $64, CX
-	JGE loop67
-tail68:
+	JGE loop76
+tail77:
 	VZEROUPPER
 	RET
 
@@ -5605,16 +5845,16 @@ TEXT ·sumColumnsFloat32AVX2(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), DX
 	MOVQ stride+32(FP), BX
 	XORQ R8, R8
-many70:
+many79:
 	CMPQ CX, $32
-	JLT single71
+	JLT single80
 	VMOVUPS 0(DI)(R8*4), Y0
 	VMOVUPS 32(DI)(R8*4), Y1
 	VMOVUPS 64(DI)(R8*4), Y2
 	VMOVUPS 96(DI)(R8*4), Y3
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-row72:
+row81:
 	VMOVUPS 0(R9), Y4
 	VADDPS Y4, Y0, Y0
 	VMOVUPS 32(R9), Y5
@@ -5625,33 +5865,33 @@ row72:
 	VADDPS Y7, Y3, Y3
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row72
+	JNZ row81
 	VMOVUPS Y0, 0(DI)(R8*4)
 	VMOVUPS Y1, 32(DI)(R8*4)
 	VMOVUPS Y2, 64(DI)(R8*4)
 	VMOVUPS Y3, 96(DI)(R8*4)
 	ADDQ $32, R8
 	SUBQ $32, CX
-	JMP many70
-single71:
+	JMP many79
+single80:
 	SUBQ $8, CX
-	JLT tail74
+	JLT tail83
 	PCALIGN $64
-loop73:
+loop82:
 	VMOVUPS 0(DI)(R8*4), Y0
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-row76:
+row85:
 	VMOVUPS 0(R9), Y1
 	VADDPS Y1, Y0, Y0
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row76
+	JNZ row85
 	VMOVUPS Y0, 0(DI)(R8*4)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop73
-tail74:
+	JGE loop82
+tail83:
 	VZEROUPPER
 	RET
 
@@ -5670,9 +5910,9 @@ TEXT ·gradStatsFloat32AVX2(SB), NOSPLIT, $0-36
 	VPBROADCASTD X7, Y7
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail78
+	JLT tail87
 	PCALIGN $64
-loop77:
+loop86:
 	VMOVUPS 0(SI)(R8*4), Y0
 	VPAND Y7, Y0, Y1
 	VPCMPEQD Y7, Y1, Y1
@@ -5685,12 +5925,12 @@ loop77:
 	VFMADD231PD Y2, Y2, Y5
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop77
-tail78:
+	JGE loop86
+tail87:
 	VPTEST Y8, Y8
-	JZ finite80
+	JZ finite89
 	MOVL $1, (DX)
-finite80:
+finite89:
 	VADDPD Y5, Y4, Y4
 	VEXTRACTF128 $1, Y4, X5
 	VADDPD X5, X4, X4
@@ -5709,16 +5949,16 @@ TEXT ·sumColumnsFloat16AVX2(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), DX
 	MOVQ stride+32(FP), BX
 	XORQ R8, R8
-many81:
+many90:
 	CMPQ CX, $32
-	JLT single82
+	JLT single91
 	VMOVUPS 0(DI)(R8*4), Y0
 	VMOVUPS 32(DI)(R8*4), Y1
 	VMOVUPS 64(DI)(R8*4), Y2
 	VMOVUPS 96(DI)(R8*4), Y3
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-row83:
+row92:
 	VCVTPH2PS 0(R9), Y4
 	VADDPS Y4, Y0, Y0
 	VCVTPH2PS 16(R9), Y5
@@ -5729,33 +5969,33 @@ row83:
 	VADDPS Y7, Y3, Y3
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row83
+	JNZ row92
 	VMOVUPS Y0, 0(DI)(R8*4)
 	VMOVUPS Y1, 32(DI)(R8*4)
 	VMOVUPS Y2, 64(DI)(R8*4)
 	VMOVUPS Y3, 96(DI)(R8*4)
 	ADDQ $32, R8
 	SUBQ $32, CX
-	JMP many81
-single82:
+	JMP many90
+single91:
 	SUBQ $8, CX
-	JLT tail85
+	JLT tail94
 	PCALIGN $64
-loop84:
+loop93:
 	VMOVUPS 0(DI)(R8*4), Y0
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-row87:
+row96:
 	VCVTPH2PS 0(R9), Y1
 	VADDPS Y1, Y0, Y0
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row87
+	JNZ row96
 	VMOVUPS Y0, 0(DI)(R8*4)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop84
-tail85:
+	JGE loop93
+tail94:
 	VZEROUPPER
 	RET
 
@@ -5774,9 +6014,9 @@ TEXT ·gradStatsFloat16AVX2(SB), NOSPLIT, $0-36
 	VPBROADCASTD X7, Y7
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail89
+	JLT tail98
 	PCALIGN $64
-loop88:
+loop97:
 	VCVTPH2PS 0(SI)(R8*2), Y0
 	VPAND Y7, Y0, Y1
 	VPCMPEQD Y7, Y1, Y1
@@ -5789,12 +6029,12 @@ loop88:
 	VFMADD231PD Y2, Y2, Y5
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop88
-tail89:
+	JGE loop97
+tail98:
 	VPTEST Y8, Y8
-	JZ finite91
+	JZ finite100
 	MOVL $1, (DX)
-finite91:
+finite100:
 	VADDPD Y5, Y4, Y4
 	VEXTRACTF128 $1, Y4, X5
 	VADDPD X5, X4, X4
@@ -5813,16 +6053,16 @@ TEXT ·sumColumnsBFloat16AVX2(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), DX
 	MOVQ stride+32(FP), BX
 	XORQ R8, R8
-many92:
+many101:
 	CMPQ CX, $32
-	JLT single93
+	JLT single102
 	VMOVUPS 0(DI)(R8*4), Y0
 	VMOVUPS 32(DI)(R8*4), Y1
 	VMOVUPS 64(DI)(R8*4), Y2
 	VMOVUPS 96(DI)(R8*4), Y3
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-row94:
+row103:
 	VPMOVZXWD 0(R9), Y4
 	VPSLLD $16, Y4, Y4
 	VADDPS Y4, Y0, Y0
@@ -5837,34 +6077,34 @@ row94:
 	VADDPS Y7, Y3, Y3
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row94
+	JNZ row103
 	VMOVUPS Y0, 0(DI)(R8*4)
 	VMOVUPS Y1, 32(DI)(R8*4)
 	VMOVUPS Y2, 64(DI)(R8*4)
 	VMOVUPS Y3, 96(DI)(R8*4)
 	ADDQ $32, R8
 	SUBQ $32, CX
-	JMP many92
-single93:
+	JMP many101
+single102:
 	SUBQ $8, CX
-	JLT tail96
+	JLT tail105
 	PCALIGN $64
-loop95:
+loop104:
 	VMOVUPS 0(DI)(R8*4), Y0
 	LEAQ 0(SI)(R8*2), R9
 	MOVQ DX, R10
-row98:
+row107:
 	VPMOVZXWD 0(R9), Y1
 	VPSLLD $16, Y1, Y1
 	VADDPS Y1, Y0, Y0
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row98
+	JNZ row107
 	VMOVUPS Y0, 0(DI)(R8*4)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop95
-tail96:
+	JGE loop104
+tail105:
 	VZEROUPPER
 	RET
 
@@ -5883,9 +6123,9 @@ TEXT ·gradStatsBFloat16AVX2(SB), NOSPLIT, $0-36
 	VPBROADCASTD X7, Y7
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail100
+	JLT tail109
 	PCALIGN $64
-loop99:
+loop108:
 	VPMOVZXWD 0(SI)(R8*2), Y0
 	VPSLLD $16, Y0, Y0
 	VPAND Y7, Y0, Y1
@@ -5899,12 +6139,12 @@ loop99:
 	VFMADD231PD Y2, Y2, Y5
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop99
-tail100:
+	JGE loop108
+tail109:
 	VPTEST Y8, Y8
-	JZ finite102
+	JZ finite111
 	MOVL $1, (DX)
-finite102:
+finite111:
 	VADDPD Y5, Y4, Y4
 	VEXTRACTF128 $1, Y4, X5
 	VADDPD X5, X4, X4
@@ -5923,16 +6163,16 @@ TEXT ·columnSumsAVX2(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), DX
 	MOVQ stride+32(FP), BX
 	XORQ R8, R8
-many103:
+many112:
 	CMPQ CX, $16
-	JLT single104
+	JLT single113
 	VMOVUPD 0(DI)(R8*8), Y0
 	VMOVUPD 32(DI)(R8*8), Y1
 	VMOVUPD 64(DI)(R8*8), Y2
 	VMOVUPD 96(DI)(R8*8), Y3
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-row105:
+row114:
 	VCVTPS2PD 0(R9), Y4
 	VADDPD Y4, Y0, Y0
 	VCVTPS2PD 16(R9), Y5
@@ -5943,33 +6183,33 @@ row105:
 	VADDPD Y7, Y3, Y3
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row105
+	JNZ row114
 	VMOVUPD Y0, 0(DI)(R8*8)
 	VMOVUPD Y1, 32(DI)(R8*8)
 	VMOVUPD Y2, 64(DI)(R8*8)
 	VMOVUPD Y3, 96(DI)(R8*8)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JMP many103
-single104:
+	JMP many112
+single113:
 	SUBQ $4, CX
-	JLT tail107
+	JLT tail116
 	PCALIGN $64
-loop106:
+loop115:
 	VMOVUPD 0(DI)(R8*8), Y0
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-row109:
+row118:
 	VCVTPS2PD 0(R9), Y4
 	VADDPD Y4, Y0, Y0
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row109
+	JNZ row118
 	VMOVUPD Y0, 0(DI)(R8*8)
 	ADDQ $4, R8
 	SUBQ $4, CX
-	JGE loop106
-tail107:
+	JGE loop115
+tail116:
 	VZEROUPPER
 	RET
 
@@ -5982,9 +6222,9 @@ TEXT ·columnSquaresAVX2(SB), NOSPLIT, $0-48
 	MOVQ rows+32(FP), DX
 	MOVQ stride+40(FP), BX
 	XORQ R8, R8
-many110:
+many119:
 	CMPQ CX, $16
-	JLT single111
+	JLT single120
 	VMOVUPD 0(DI)(R8*8), Y0
 	VMOVUPD 0(R13)(R8*8), Y4
 	VMOVUPD 32(DI)(R8*8), Y1
@@ -5995,7 +6235,7 @@ many110:
 	VMOVUPD 96(R13)(R8*8), Y7
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-row112:
+row121:
 	VCVTPS2PD 0(R9), Y8
 	VSUBPD Y4, Y8, Y8
 	VMULPD Y8, Y8, Y8
@@ -6014,36 +6254,36 @@ row112:
 	VADDPD Y8, Y3, Y3
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row112
+	JNZ row121
 	VMOVUPD Y0, 0(DI)(R8*8)
 	VMOVUPD Y1, 32(DI)(R8*8)
 	VMOVUPD Y2, 64(DI)(R8*8)
 	VMOVUPD Y3, 96(DI)(R8*8)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JMP many110
-single111:
+	JMP many119
+single120:
 	SUBQ $4, CX
-	JLT tail114
+	JLT tail123
 	PCALIGN $64
-loop113:
+loop122:
 	VMOVUPD 0(DI)(R8*8), Y0
 	VMOVUPD 0(R13)(R8*8), Y4
 	LEAQ 0(SI)(R8*4), R9
 	MOVQ DX, R10
-row116:
+row125:
 	VCVTPS2PD 0(R9), Y8
 	VSUBPD Y4, Y8, Y8
 	VMULPD Y8, Y8, Y8
 	VADDPD Y8, Y0, Y0
 	ADDQ BX, R9
 	DECQ R10
-	JNZ row116
+	JNZ row125
 	VMOVUPD Y0, 0(DI)(R8*8)
 	ADDQ $4, R8
 	SUBQ $4, CX
-	JGE loop113
-tail114:
+	JGE loop122
+tail123:
 	VZEROUPPER
 	RET
 
@@ -6057,9 +6297,9 @@ TEXT ·columnProductsAVX2(SB), NOSPLIT, $0-56
 	MOVQ rows+40(FP), DX
 	MOVQ stride+48(FP), BX
 	XORQ R8, R8
-many117:
+many126:
 	CMPQ CX, $16
-	JLT single118
+	JLT single127
 	VMOVUPD 0(DI)(R8*8), Y0
 	VMOVUPS 0(R13)(R8*4), X4
 	VMOVUPD 32(DI)(R8*8), Y1
@@ -6071,7 +6311,7 @@ many117:
 	LEAQ 0(SI)(R8*4), R9
 	LEAQ 0(R11)(R8*4), R12
 	MOVQ DX, R10
-row119:
+row128:
 	VMOVUPS 0(R9), X8
 	VSUBPS X4, X8, X8
 	VCVTPS2PD X8, Y8
@@ -6095,25 +6335,25 @@ row119:
 	ADDQ BX, R9
 	ADDQ BX, R12
 	DECQ R10
-	JNZ row119
+	JNZ row128
 	VMOVUPD Y0, 0(DI)(R8*8)
 	VMOVUPD Y1, 32(DI)(R8*8)
 	VMOVUPD Y2, 64(DI)(R8*8)
 	VMOVUPD Y3, 96(DI)(R8*8)
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JMP many117
-single118:
+	JMP many126
+single127:
 	SUBQ $4, CX
-	JLT tail121
+	JLT tail130
 	PCALIGN $64
-loop120:
+loop129:
 	VMOVUPD 0(DI)(R8*8), Y0
 	VMOVUPS 0(R13)(R8*4), X4
 	LEAQ 0(SI)(R8*4), R9
 	LEAQ 0(R11)(R8*4), R12
 	MOVQ DX, R10
-row123:
+row132:
 	VMOVUPS 0(R9), X8
 	VSUBPS X4, X8, X8
 	VCVTPS2PD X8, Y8
@@ -6122,12 +6362,12 @@ row123:
 	ADDQ BX, R9
 	ADDQ BX, R12
 	DECQ R10
-	JNZ row123
+	JNZ row132
 	VMOVUPD Y0, 0(DI)(R8*8)
 	ADDQ $4, R8
 	SUBQ $4, CX
-	JGE loop120
-tail121:
+	JGE loop129
+tail130:
 	VZEROUPPER
 	RET
 
@@ -6139,9 +6379,9 @@ TEXT ·batchNormAVX2(SB), NOSPLIT, $0-72
 	MOVQ rows+56(FP), DX
 	MOVQ stride+64(FP), BX
 	XORQ R8, R8
-many124:
+many133:
 	CMPQ CX, $16
-	JLT single125
+	JLT single134
 	MOVQ mean+16(FP), AX
 	VMOVUPS 0(AX)(R8*4), Y0
 	VMOVUPS 32(AX)(R8*4), Y1
@@ -6157,7 +6397,7 @@ many124:
 	LEAQ 0(SI)(R8*4), R9
 	LEAQ 0(DI)(R8*4), R12
 	MOVQ DX, R10
-row126:
+row135:
 	VMOVUPS 0(R9), Y8
 	VSUBPS Y0, Y8, Y8
 	VMULPS Y2, Y8, Y8
@@ -6173,15 +6413,15 @@ row126:
 	ADDQ BX, R9
 	ADDQ BX, R12
 	DECQ R10
-	JNZ row126
+	JNZ row135
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JMP many124
-single125:
+	JMP many133
+single134:
 	SUBQ $8, CX
-	JLT tail128
+	JLT tail137
 	PCALIGN $64
-loop127:
+loop136:
 	MOVQ mean+16(FP), AX
 	VMOVUPS 0(AX)(R8*4), Y0
 	MOVQ invStd+24(FP), AX
@@ -6193,7 +6433,7 @@ loop127:
 	LEAQ 0(SI)(R8*4), R9
 	LEAQ 0(DI)(R8*4), R12
 	MOVQ DX, R10
-row130:
+row139:
 	VMOVUPS 0(R9), Y4
 	VSUBPS Y0, Y4, Y4
 	VMULPS Y1, Y4, Y4
@@ -6203,11 +6443,11 @@ row130:
 	ADDQ BX, R9
 	ADDQ BX, R12
 	DECQ R10
-	JNZ row130
+	JNZ row139
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop127
-tail128:
+	JGE loop136
+tail137:
 	VZEROUPPER
 	RET
 
@@ -6220,9 +6460,9 @@ TEXT ·batchNormGradXAVX2(SB), NOSPLIT, $0-80
 	MOVQ rows+64(FP), DX
 	MOVQ stride+72(FP), BX
 	XORQ R8, R8
-many131:
+many140:
 	CMPQ CX, $16
-	JLT single132
+	JLT single141
 	MOVQ mean+24(FP), AX
 	VMOVUPS 0(AX)(R8*4), Y0
 	VMOVUPS 32(AX)(R8*4), Y1
@@ -6239,7 +6479,7 @@ many131:
 	LEAQ 0(R13)(R8*4), R11
 	LEAQ 0(DI)(R8*4), R12
 	MOVQ DX, R10
-row133:
+row142:
 	VMOVUPS 0(R9), Y8
 	VMOVUPS 0(R11), Y9
 	VSUBPS Y0, Y8, Y8
@@ -6260,15 +6500,15 @@ row133:
 	ADDQ BX, R11
 	ADDQ BX, R12
 	DECQ R10
-	JNZ row133
+	JNZ row142
 	ADDQ $16, R8
 	SUBQ $16, CX
-	JMP many131
-single132:
+	JMP many140
+single141:
 	SUBQ $8, CX
-	JLT tail135
+	JLT tail144
 	PCALIGN $64
-loop134:
+loop143:
 	MOVQ mean+24(FP), AX
 	VMOVUPS 0(AX)(R8*4), Y0
 	MOVQ scale+32(FP), AX
@@ -6281,7 +6521,7 @@ loop134:
 	LEAQ 0(R13)(R8*4), R11
 	LEAQ 0(DI)(R8*4), R12
 	MOVQ DX, R10
-row137:
+row146:
 	VMOVUPS 0(R9), Y4
 	VMOVUPS 0(R11), Y5
 	VSUBPS Y0, Y4, Y4
@@ -6294,11 +6534,11 @@ row137:
 	ADDQ BX, R11
 	ADDQ BX, R12
 	DECQ R10
-	JNZ row137
+	JNZ row146
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop134
-tail135:
+	JGE loop143
+tail144:
 	VZEROUPPER
 	RET
 
@@ -6323,13 +6563,13 @@ TEXT ·maxPool2x2AVX2(SB), NOSPLIT, $0-48
 	LEAQ 0(R13)(R13*1), R9
 	ADDQ R9, R9
 	MOVQ windows+40(FP), R10
-window138:
+window147:
 	MOVQ R13, CX
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail140
+	JLT tail149
 	PCALIGN $64
-loop139:
+loop148:
 	VMOVUPS 0(SI)(R8*4), Y0
 	VPXOR Y1, Y1, Y1
 	LEAQ 0(SI)(R9*1), R11
@@ -6354,22 +6594,22 @@ loop139:
 	VBLENDVPS Y11, Y6, Y1, Y1
 	VMOVUPS Y0, 0(DI)(R8*4)
 	TESTQ R12, R12
-	JZ skip142
+	JZ skip151
 	VEXTRACTI128 $1, Y1, X3
 	VPACKUSDW X3, X1, X1
 	VPACKUSWB X1, X1, X1
 	VMOVQ X1, 0(DX)(R8*1)
-skip142:
+skip151:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop139
-tail140:
+	JGE loop148
+tail149:
 	ADDQ R9, DI
 	LEAQ 0(SI)(R9*2), SI
 	LEAQ 0(BX)(R9*2), BX
 	ADDQ R13, DX
 	DECQ R10
-	JNZ window138
+	JNZ window147
 	VZEROUPPER
 	RET
 
@@ -6396,13 +6636,13 @@ TEXT ·maxPoolGrad2x2AVX2(SB), NOSPLIT, $0-48
 	LEAQ 0(R13)(R13*1), R9
 	ADDQ R9, R9
 	MOVQ windows+40(FP), R10
-window143:
+window152:
 	MOVQ R13, CX
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail145
+	JLT tail154
 	PCALIGN $64
-loop144:
+loop153:
 	VMOVUPS 0(BX)(R8*4), Y0
 	VADDPS Y4, Y0, Y0
 	VPMOVZXBD 0(DX)(R8*1), Y1
@@ -6422,14 +6662,14 @@ loop144:
 	VMOVUPS Y2, 0(R11)(R8*4)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop144
-tail145:
+	JGE loop153
+tail154:
 	ADDQ R9, BX
 	LEAQ 0(DI)(R9*2), DI
 	LEAQ 0(SI)(R9*2), SI
 	ADDQ R13, DX
 	DECQ R10
-	JNZ window143
+	JNZ window152
 	VZEROUPPER
 	RET
 
@@ -6457,21 +6697,21 @@ TEXT ·sgdAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail148
+	JLT tail157
 	PCALIGN $64
-loop147:
+loop156:
 	CMPQ R11, $1
-	JLT wide150
-	JGT bfloat151
+	JLT wide159
+	JGT bfloat160
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded152
-bfloat151:
+	JMP loaded161
+bfloat160:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded152
-wide150:
+	JMP loaded161
+wide159:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded152:
+loaded161:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -6484,11 +6724,11 @@ loaded152:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored154
-	JGT bfloat153
+	JLT stored163
+	JGT bfloat162
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored154
-bfloat153:
+	JMP stored163
+bfloat162:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -6500,11 +6740,11 @@ bfloat153:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored154:
+stored163:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop147
-tail148:
+	JGE loop156
+tail157:
 	VZEROUPPER
 	RET
 
@@ -6532,21 +6772,21 @@ TEXT ·sgdMomentumAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail156
+	JLT tail165
 	PCALIGN $64
-loop155:
+loop164:
 	CMPQ R11, $1
-	JLT wide158
-	JGT bfloat159
+	JLT wide167
+	JGT bfloat168
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded160
-bfloat159:
+	JMP loaded169
+bfloat168:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded160
-wide158:
+	JMP loaded169
+wide167:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded160:
+loaded169:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -6567,11 +6807,11 @@ loaded160:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored162
-	JGT bfloat161
+	JLT stored171
+	JGT bfloat170
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored162
-bfloat161:
+	JMP stored171
+bfloat170:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -6583,11 +6823,11 @@ bfloat161:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored162:
+stored171:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop155
-tail156:
+	JGE loop164
+tail165:
 	VZEROUPPER
 	RET
 
@@ -6615,21 +6855,21 @@ TEXT ·sgdNesterovAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail164
+	JLT tail173
 	PCALIGN $64
-loop163:
+loop172:
 	CMPQ R11, $1
-	JLT wide166
-	JGT bfloat167
+	JLT wide175
+	JGT bfloat176
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded168
-bfloat167:
+	JMP loaded177
+bfloat176:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded168
-wide166:
+	JMP loaded177
+wide175:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded168:
+loaded177:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -6652,11 +6892,11 @@ loaded168:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored170
-	JGT bfloat169
+	JLT stored179
+	JGT bfloat178
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored170
-bfloat169:
+	JMP stored179
+bfloat178:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -6668,11 +6908,11 @@ bfloat169:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored170:
+stored179:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop163
-tail164:
+	JGE loop172
+tail173:
 	VZEROUPPER
 	RET
 
@@ -6700,21 +6940,21 @@ TEXT ·adamAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail172
+	JLT tail181
 	PCALIGN $64
-loop171:
+loop180:
 	CMPQ R11, $1
-	JLT wide174
-	JGT bfloat175
+	JLT wide183
+	JGT bfloat184
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded176
-bfloat175:
+	JMP loaded185
+bfloat184:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded176
-wide174:
+	JMP loaded185
+wide183:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded176:
+loaded185:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -6750,11 +6990,11 @@ loaded176:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored178
-	JGT bfloat177
+	JLT stored187
+	JGT bfloat186
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored178
-bfloat177:
+	JMP stored187
+bfloat186:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -6766,11 +7006,11 @@ bfloat177:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored178:
+stored187:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop171
-tail172:
+	JGE loop180
+tail181:
 	VZEROUPPER
 	RET
 
@@ -6798,21 +7038,21 @@ TEXT ·adamAMSGradAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail180
+	JLT tail189
 	PCALIGN $64
-loop179:
+loop188:
 	CMPQ R11, $1
-	JLT wide182
-	JGT bfloat183
+	JLT wide191
+	JGT bfloat192
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded184
-bfloat183:
+	JMP loaded193
+bfloat192:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded184
-wide182:
+	JMP loaded193
+wide191:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded184:
+loaded193:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -6851,11 +7091,11 @@ loaded184:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored186
-	JGT bfloat185
+	JLT stored195
+	JGT bfloat194
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored186
-bfloat185:
+	JMP stored195
+bfloat194:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -6867,11 +7107,11 @@ bfloat185:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored186:
+stored195:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop179
-tail180:
+	JGE loop188
+tail189:
 	VZEROUPPER
 	RET
 
@@ -6899,21 +7139,21 @@ TEXT ·adadeltaAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail188
+	JLT tail197
 	PCALIGN $64
-loop187:
+loop196:
 	CMPQ R11, $1
-	JLT wide190
-	JGT bfloat191
+	JLT wide199
+	JGT bfloat200
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded192
-bfloat191:
+	JMP loaded201
+bfloat200:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded192
-wide190:
+	JMP loaded201
+wide199:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded192:
+loaded201:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -6950,11 +7190,11 @@ loaded192:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored194
-	JGT bfloat193
+	JLT stored203
+	JGT bfloat202
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored194
-bfloat193:
+	JMP stored203
+bfloat202:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -6966,11 +7206,11 @@ bfloat193:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored194:
+stored203:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop187
-tail188:
+	JGE loop196
+tail197:
 	VZEROUPPER
 	RET
 
@@ -6998,21 +7238,21 @@ TEXT ·rmspropAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail196
+	JLT tail205
 	PCALIGN $64
-loop195:
+loop204:
 	CMPQ R11, $1
-	JLT wide198
-	JGT bfloat199
+	JLT wide207
+	JGT bfloat208
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded200
-bfloat199:
+	JMP loaded209
+bfloat208:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded200
-wide198:
+	JMP loaded209
+wide207:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded200:
+loaded209:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -7037,11 +7277,11 @@ loaded200:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored202
-	JGT bfloat201
+	JLT stored211
+	JGT bfloat210
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored202
-bfloat201:
+	JMP stored211
+bfloat210:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -7053,11 +7293,11 @@ bfloat201:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored202:
+stored211:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop195
-tail196:
+	JGE loop204
+tail205:
 	VZEROUPPER
 	RET
 
@@ -7085,21 +7325,21 @@ TEXT ·rmspropMomentumAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail204
+	JLT tail213
 	PCALIGN $64
-loop203:
+loop212:
 	CMPQ R11, $1
-	JLT wide206
-	JGT bfloat207
+	JLT wide215
+	JGT bfloat216
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded208
-bfloat207:
+	JMP loaded217
+bfloat216:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded208
-wide206:
+	JMP loaded217
+wide215:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded208:
+loaded217:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -7129,11 +7369,11 @@ loaded208:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored210
-	JGT bfloat209
+	JLT stored219
+	JGT bfloat218
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored210
-bfloat209:
+	JMP stored219
+bfloat218:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -7145,11 +7385,11 @@ bfloat209:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored210:
+stored219:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop203
-tail204:
+	JGE loop212
+tail213:
 	VZEROUPPER
 	RET
 
@@ -7177,21 +7417,21 @@ TEXT ·rmspropCenteredAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail212
+	JLT tail221
 	PCALIGN $64
-loop211:
+loop220:
 	CMPQ R11, $1
-	JLT wide214
-	JGT bfloat215
+	JLT wide223
+	JGT bfloat224
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded216
-bfloat215:
+	JMP loaded225
+bfloat224:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded216
-wide214:
+	JMP loaded225
+wide223:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded216:
+loaded225:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -7226,11 +7466,11 @@ loaded216:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored218
-	JGT bfloat217
+	JLT stored227
+	JGT bfloat226
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored218
-bfloat217:
+	JMP stored227
+bfloat226:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -7242,11 +7482,11 @@ bfloat217:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored218:
+stored227:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop211
-tail212:
+	JGE loop220
+tail221:
 	VZEROUPPER
 	RET
 
@@ -7274,21 +7514,21 @@ TEXT ·rmspropCenteredMomentumAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail220
+	JLT tail229
 	PCALIGN $64
-loop219:
+loop228:
 	CMPQ R11, $1
-	JLT wide222
-	JGT bfloat223
+	JLT wide231
+	JGT bfloat232
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded224
-bfloat223:
+	JMP loaded233
+bfloat232:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded224
-wide222:
+	JMP loaded233
+wide231:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded224:
+loaded233:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -7328,11 +7568,11 @@ loaded224:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored226
-	JGT bfloat225
+	JLT stored235
+	JGT bfloat234
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored226
-bfloat225:
+	JMP stored235
+bfloat234:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -7344,11 +7584,11 @@ bfloat225:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored226:
+stored235:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop219
-tail220:
+	JGE loop228
+tail229:
 	VZEROUPPER
 	RET
 
@@ -7376,21 +7616,21 @@ TEXT ·adagradAVX2(SB), NOSPLIT, $0-8
 	VPXOR Y12, Y12, Y12
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail228
+	JLT tail237
 	PCALIGN $64
-loop227:
+loop236:
 	CMPQ R11, $1
-	JLT wide230
-	JGT bfloat231
+	JLT wide239
+	JGT bfloat240
 	VCVTPH2PS 0(SI)(R8*2), Y1
-	JMP loaded232
-bfloat231:
+	JMP loaded241
+bfloat240:
 	VPMOVZXWD 0(SI)(R8*2), Y1
 	VPSLLD $16, Y1, Y1
-	JMP loaded232
-wide230:
+	JMP loaded241
+wide239:
 	VMOVUPS 0(SI)(R8*4), Y1
-loaded232:
+loaded241:
 	VBROADCASTSS stepArgs_gradScale(R13), Y7
 	VMULPS Y7, Y1, Y1
 	VMOVUPS 0(DI)(R8*4), Y0
@@ -7411,11 +7651,11 @@ loaded232:
 	VMOVUPS Y0, Y5
 	VMOVUPS Y0, 0(DI)(R8*4)
 	CMPQ R12, $1
-	JLT stored234
-	JGT bfloat233
+	JLT stored243
+	JGT bfloat242
 	VCVTPS2PH $0, Y5, 0(DX)(R8*2)
-	JMP stored234
-bfloat233:
+	JMP stored243
+bfloat242:
 	VPSRLD $16, Y5, Y11
 	VCMPPS $3, Y5, Y5, Y9
 	VPAND Y14, Y11, Y10
@@ -7427,11 +7667,11 @@ bfloat233:
 	VEXTRACTI128 $1, Y5, X11
 	VPACKUSDW X11, X5, X5
 	VMOVDQU X5, 0(DX)(R8*2)
-stored234:
+stored243:
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop227
-tail228:
+	JGE loop236
+tail237:
 	VZEROUPPER
 	RET
 
@@ -7445,9 +7685,9 @@ TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-24
 	VPBROADCASTD X9, Y9
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail236
+	JLT tail245
 	PCALIGN $64
-loop235:
+loop244:
 	VMOVUPS 0(SI)(R8*4), Y0
 	VBROADCASTSS vecConstants<>+0(SB), Y7
 	VORPS Y7, Y0, Y4
@@ -7492,8 +7732,8 @@ loop235:
 	VMOVUPS Y1, 0(DI)(R8*4)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop235
-tail236:
+	JGE loop244
+tail245:
 	VZEROUPPER
 	RET
 
@@ -7507,9 +7747,9 @@ TEXT ·tanhAVX2(SB), NOSPLIT, $0-24
 	VPBROADCASTD X9, Y9
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail239
+	JLT tail248
 	PCALIGN $64
-loop238:
+loop247:
 	VMOVUPS 0(SI)(R8*4), Y0
 	VBROADCASTSS vecConstants<>+48(SB), Y7
 	VANDPS Y7, Y0, Y5
@@ -7574,8 +7814,8 @@ loop238:
 	VMOVUPS Y1, 0(DI)(R8*4)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop238
-tail239:
+	JGE loop247
+tail248:
 	VZEROUPPER
 	RET
 
@@ -7589,9 +7829,9 @@ TEXT ·geluAVX2(SB), NOSPLIT, $0-24
 	VPBROADCASTD X9, Y9
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail242
+	JLT tail251
 	PCALIGN $64
-loop241:
+loop250:
 	VMOVUPS 0(SI)(R8*4), Y0
 	VBROADCASTSS vecConstants<>+48(SB), Y7
 	VANDPS Y7, Y0, Y5
@@ -7672,8 +7912,8 @@ loop241:
 	VMOVUPS Y1, 0(DI)(R8*4)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop241
-tail242:
+	JGE loop250
+tail251:
 	VZEROUPPER
 	RET
 
@@ -7687,9 +7927,9 @@ TEXT ·geluTanhAVX2(SB), NOSPLIT, $0-24
 	VPBROADCASTD X9, Y9
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail245
+	JLT tail254
 	PCALIGN $64
-loop244:
+loop253:
 	VMOVUPS 0(SI)(R8*4), Y0
 	VMOVAPS Y0, Y6
 	VMULPS Y0, Y0, Y2
@@ -7742,8 +7982,8 @@ loop244:
 	VMOVUPS Y1, 0(DI)(R8*4)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop244
-tail245:
+	JGE loop253
+tail254:
 	VZEROUPPER
 	RET
 
@@ -7758,9 +7998,9 @@ TEXT ·sigmoidGradAVX2(SB), NOSPLIT, $0-32
 	VPBROADCASTD X9, Y9
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail248
+	JLT tail257
 	PCALIGN $64
-loop247:
+loop256:
 	VMOVUPS 0(SI)(R8*4), Y0
 	VMOVUPS 0(DX)(R8*4), Y8
 	VSUBPS Y0, Y9, Y1
@@ -7769,8 +8009,8 @@ loop247:
 	VMOVUPS Y1, 0(DI)(R8*4)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop247
-tail248:
+	JGE loop256
+tail257:
 	VZEROUPPER
 	RET
 
@@ -7785,9 +8025,9 @@ TEXT ·tanhGradAVX2(SB), NOSPLIT, $0-32
 	VPBROADCASTD X9, Y9
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail251
+	JLT tail260
 	PCALIGN $64
-loop250:
+loop259:
 	VMOVUPS 0(SI)(R8*4), Y0
 	VMOVUPS 0(DX)(R8*4), Y8
 	VMULPS Y0, Y0, Y1
@@ -7796,8 +8036,8 @@ loop250:
 	VMOVUPS Y1, 0(DI)(R8*4)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop250
-tail251:
+	JGE loop259
+tail260:
 	VZEROUPPER
 	RET
 
@@ -7812,9 +8052,9 @@ TEXT ·geluGradAVX2(SB), NOSPLIT, $0-32
 	VPBROADCASTD X9, Y9
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail254
+	JLT tail263
 	PCALIGN $64
-loop253:
+loop262:
 	VMOVUPS 0(SI)(R8*4), Y0
 	VMOVUPS 0(DX)(R8*4), Y8
 	VBROADCASTSS vecConstants<>+48(SB), Y7
@@ -7899,8 +8139,8 @@ loop253:
 	VMOVUPS Y1, 0(DI)(R8*4)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop253
-tail254:
+	JGE loop262
+tail263:
 	VZEROUPPER
 	RET
 
@@ -7915,9 +8155,9 @@ TEXT ·geluTanhGradAVX2(SB), NOSPLIT, $0-32
 	VPBROADCASTD X9, Y9
 	XORQ R8, R8
 	SUBQ $8, CX
-	JLT tail257
+	JLT tail266
 	PCALIGN $64
-loop256:
+loop265:
 	VMOVUPS 0(SI)(R8*4), Y0
 	VMOVUPS 0(DX)(R8*4), Y8
 	VBROADCASTSS vecConstants<>+76(SB), Y2
@@ -7985,8 +8225,8 @@ loop256:
 	VMOVUPS Y1, 0(DI)(R8*4)
 	ADDQ $8, R8
 	SUBQ $8, CX
-	JGE loop256
-tail257:
+	JGE loop265
+tail266:
 	VZEROUPPER
 	RET
 

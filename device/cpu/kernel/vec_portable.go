@@ -24,7 +24,7 @@ func (c codec[T]) ops() Ops[T] {
 	return Ops[T]{
 		ToFloat32: c.toFloat32, FromFloat32: c.fromFloat32,
 		ReLU: c.relu, ReLUGrad: c.reluGrad, Add: c.add, Scale: c.scale, AddScaled: c.addScaled,
-		ApplyMask: c.applyMask, SumColumns: c.sumColumns, GradStats: c.gradStats,
+		ApplyMask: c.applyMask, Normalize: c.normalize, SumColumns: c.sumColumns, GradStats: c.gradStats,
 	}
 }
 
@@ -92,6 +92,13 @@ func (c codec[T]) applyMask(y, x []T, mask []uint8, s float32) {
 		} else {
 			y[i] = 0
 		}
+	}
+}
+
+func (c codec[T]) normalize(y []T, b []uint8, mean, std float32) {
+	b = b[:len(y)]
+	for i, v := range b {
+		y[i] = c.put((float32(v)/255 - mean) / std)
 	}
 }
 

@@ -69,6 +69,11 @@ func scaleFloat32AVX512(y, x unsafe.Pointer, n int, s float32)
 //go:noescape
 func applyMaskFloat32AVX512(y, x, mask unsafe.Pointer, n int, s float32)
 
+// normalizeFloat32AVX512 is y = (float32(x)/255 - mean) / std; its twin is codec.normalize.
+//
+//go:noescape
+func normalizeFloat32AVX512(y, x unsafe.Pointer, n int, mean, std float32)
+
 // addScaledFloat32AVX512 is acc += float32(x)*s; its twin is codec.addScaled.
 //
 //go:noescape
@@ -89,6 +94,11 @@ func scaleFloat16AVX512(y, x unsafe.Pointer, n int, s float32)
 //go:noescape
 func applyMaskFloat16AVX512(y, x, mask unsafe.Pointer, n int, s float32)
 
+// normalizeFloat16AVX512 is y = (float32(x)/255 - mean) / std; its twin is codec.normalize.
+//
+//go:noescape
+func normalizeFloat16AVX512(y, x unsafe.Pointer, n int, mean, std float32)
+
 // addScaledFloat16AVX512 is acc += float32(x)*s; its twin is codec.addScaled.
 //
 //go:noescape
@@ -108,6 +118,11 @@ func scaleBFloat16AVX512(y, x unsafe.Pointer, n int, s float32)
 //
 //go:noescape
 func applyMaskBFloat16AVX512(y, x, mask unsafe.Pointer, n int, s float32)
+
+// normalizeBFloat16AVX512 is y = (float32(x)/255 - mean) / std; its twin is codec.normalize.
+//
+//go:noescape
+func normalizeBFloat16AVX512(y, x unsafe.Pointer, n int, mean, std float32)
 
 // addScaledBFloat16AVX512 is acc += float32(x)*s; its twin is codec.addScaled.
 //
@@ -352,6 +367,11 @@ func scaleFloat32AVX2(y, x unsafe.Pointer, n int, s float32)
 //go:noescape
 func applyMaskFloat32AVX2(y, x, mask unsafe.Pointer, n int, s float32)
 
+// normalizeFloat32AVX2 is y = (float32(x)/255 - mean) / std; its twin is codec.normalize.
+//
+//go:noescape
+func normalizeFloat32AVX2(y, x unsafe.Pointer, n int, mean, std float32)
+
 // addScaledFloat32AVX2 is acc += float32(x)*s; its twin is codec.addScaled.
 //
 //go:noescape
@@ -372,6 +392,11 @@ func scaleFloat16AVX2(y, x unsafe.Pointer, n int, s float32)
 //go:noescape
 func applyMaskFloat16AVX2(y, x, mask unsafe.Pointer, n int, s float32)
 
+// normalizeFloat16AVX2 is y = (float32(x)/255 - mean) / std; its twin is codec.normalize.
+//
+//go:noescape
+func normalizeFloat16AVX2(y, x unsafe.Pointer, n int, mean, std float32)
+
 // addScaledFloat16AVX2 is acc += float32(x)*s; its twin is codec.addScaled.
 //
 //go:noescape
@@ -391,6 +416,11 @@ func scaleBFloat16AVX2(y, x unsafe.Pointer, n int, s float32)
 //
 //go:noescape
 func applyMaskBFloat16AVX2(y, x, mask unsafe.Pointer, n int, s float32)
+
+// normalizeBFloat16AVX2 is y = (float32(x)/255 - mean) / std; its twin is codec.normalize.
+//
+//go:noescape
+func normalizeBFloat16AVX2(y, x unsafe.Pointer, n int, mean, std float32)
 
 // addScaledBFloat16AVX2 is acc += float32(x)*s; its twin is codec.addScaled.
 //

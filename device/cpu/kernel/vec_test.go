@@ -93,6 +93,7 @@ func (e element[T]) elementwise(t *testing.T) {
 			run("Add", false, func(y []T) { o.Add(y, a.data, b.data) }, func(y []T) { twin.add(y, a.data, b.data) })
 			run("Scale", false, func(y []T) { o.Scale(y, a.data, s) }, func(y []T) { twin.scale(y, a.data, s) })
 			run("ApplyMask", false, func(y []T) { o.ApplyMask(y, a.data, mask.data, s) }, func(y []T) { twin.applyMask(y, a.data, mask.data, s) })
+			run("Normalize", true, func(y []T) { o.Normalize(y, mask.data, 0.1307, 0.3081) }, func(y []T) { twin.normalize(y, mask.data, 0.1307, 0.3081) })
 
 			runWide := func(name string, exact bool, kernel, reference func(y []float32)) {
 				t.Helper()

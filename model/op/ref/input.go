@@ -28,10 +28,17 @@ func GatherImages[E Float](x []E, images []uint8, order []int32, table *[256]flo
 			}
 			continue
 		}
-		words := philox.Block(philox.Key(seed), [4]uint32{0, p, epoch, philox.Augment})
-		side := uint32(2*shift + 1)
-		moveImage(dst, src, table, int(words[0]%side)-shift, int(words[1]%side)-shift, H, W, C)
+		MovedImage(dst, src, table, shift, seed, epoch, p, H, W, C)
 	}
+}
+
+// MovedImage fills dst with one image moved by the draw of its position in the epoch, as GatherImages says.
+//
+// src, dst [H,W,C].
+func MovedImage[E Float](dst []E, src []uint8, table *[256]float32, shift int, seed uint64, epoch, position uint32, H, W, C int) {
+	words := philox.Block(philox.Key(seed), [4]uint32{0, position, epoch, philox.Augment})
+	side := uint32(2*shift + 1)
+	moveImage(dst, src, table, int(words[0]%side)-shift, int(words[1]%side)-shift, H, W, C)
 }
 
 // moveImage copies src moved by dy rows down and dx columns to the right.
