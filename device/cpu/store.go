@@ -13,11 +13,22 @@ import (
 // cacheLine is the alignment of every buffer: a cache line, and a full AVX-512 vector.
 const cacheLine = 64
 
-// alignedBytes is a zeroed buffer whose first byte starts a cache line.
+// hugePage is the size of a large page; buffers of that size and more start on one.
+const hugePage = 2 << 20
+
+// alignedBytes is a zeroed buffer whose first byte starts a cache line, or a large page where the buffer fills one.
 func alignedBytes(n int64) []byte {
-	b := make([]byte, n+cacheLine)
-	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (cacheLine - 1)
-	return b[skip : skip+uintptr(n) : skip+uintptr(n)]
+	align := int64(cacheLine)
+	if n >= hugePage {
+		align = hugePage
+	}
+	b := make([]byte, n+align)
+	skip := -int64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (align - 1)
+	b = b[skip : skip+n : skip+n]
+	if n >= hugePage {
+		adviseHuge(b[:n&^(hugePage-1)])
+	}
+	return b
 }
 
 // meter counts the bytes of all stores and arenas.
