@@ -236,8 +236,12 @@ func TestAutocastGather(t *testing.T) {
 		{"two readers", []configs.Layer{conv(2), layer("flatten"), linear(4)}, program.Float16, nil},
 		{"batch norm first", []configs.Layer{batchNorm(), conv(2), layer("flatten"), linear(4)}, program.Float32, []string{"bn1/y -> float16", "conv1/dx -> float32"}},
 		{"relu first", []configs.Layer{layer("relu"), layer("flatten"), linear(4)}, program.Float32, []string{"relu1/y -> float16"}},
-		{"residual first", []configs.Layer{residual(conv(2)), layer("flatten"), linear(4)}, program.Float32,
-			[]string{"residual1/conv1/y -> float32", "residual1/y -> float16", "x -> float16"}},
+		{
+			"residual first",
+			[]configs.Layer{residual(conv(2)), layer("flatten"), linear(4)},
+			program.Float32,
+			[]string{"residual1/conv1/y -> float32", "residual1/y -> float16", "x -> float16"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := castNet(t, "cross_entropy", c.layers...)

@@ -58,8 +58,10 @@ func TestDefaultsArePyTorchs(t *testing.T) {
 	if diff := cmp.Diff(want, layers); diff != "" {
 		t.Errorf("layers: -want +got\n%s", diff)
 	}
-	scaler := GradScaler{Enabled: "auto", InitScale: 65536, GrowthFactor: 2, BackoffFactor: 0.5, GrowthInterval: 2000,
-		MinScale: 1, MaxScale: 16777216, MaxConsecutiveSkips: 100} // the last three are this project's
+	scaler := GradScaler{
+		Enabled: "auto", InitScale: 65536, GrowthFactor: 2, BackoffFactor: 0.5, GrowthInterval: 2000,
+		MinScale: 1, MaxScale: 16777216, MaxConsecutiveSkips: 100,
+	} // the last three are this project's
 	if diff := cmp.Diff(scaler, load(t, "").AMP.GradScaler); diff != "" {
 		t.Errorf("grad_scaler: -want +got\n%s", diff)
 	}

@@ -112,8 +112,10 @@ func TestDocumentation(t *testing.T) {
 		section("init", reflect.ValueOf(&i).Elem(), kind, "")
 	}
 	c = Default()
-	for key, want := range map[string]string{"name": "the file's name", "data.name": c.Data.Name, "loss.name": c.Loss.Name, "optim.name": c.Optim.Name,
-		"optim.schedule.name": c.Optim.Schedule.Name, "init.name": defaultLayer("linear").Init.Name} {
+	for key, want := range map[string]string{
+		"name": "the file's name", "data.name": c.Data.Name, "loss.name": c.Loss.Name, "optim.name": c.Optim.Name,
+		"optim.schedule.name": c.Optim.Schedule.Name, "init.name": defaultLayer("linear").Init.Name,
+	} {
 		if got := rows[key].defaultOf(""); got != want {
 			t.Errorf("%s: documented default %q, real one %q", key, got, want)
 		}

@@ -17,8 +17,10 @@ func FuzzLoad(f *testing.F) {
 		}
 		f.Add(text, "epochs=1")
 	}
-	for _, override := range []string{"", "=", "a", "a.b.c=1", "model.layers.0=relu", "model.layers.0.linear.units=3", "model={layers: [{residual: {layers: [relu]}}]}",
-		"optim={name: [}", "data.dir=~", "seed=&a [*a]", "name=\"\\x00\"", "device=cuda:99", "model.layers.1.linear.init={name: normal, std: 1e-45}"} {
+	for _, override := range []string{
+		"", "=", "a", "a.b.c=1", "model.layers.0=relu", "model.layers.0.linear.units=3", "model={layers: [{residual: {layers: [relu]}}]}",
+		"optim={name: [}", "data.dir=~", "seed=&a [*a]", "name=\"\\x00\"", "device=cuda:99", "model.layers.1.linear.init={name: normal, std: 1e-45}",
+	} {
 		f.Add([]byte(tiny), override)
 	}
 	f.Add([]byte("a: &x [*x]\n? [b]\n: c\n<<: *x\n"), "a.0=1")

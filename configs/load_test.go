@@ -100,9 +100,17 @@ func TestDiff(t *testing.T) {
 	got := Diff(load(), load("seed=7", "model.layers.0.conv2d.filters=16", "model.layers.1=tanh", "data.dir=/d",
 		"optim={name: sgd, lr: 1e-9, schedule: {name: step, step_size: 1, gamma: 0.7}}"))
 	want := []Difference{
-		{"seed", "42", "7"}, {"data.dir", `""`, "/d"}, {"model.layers.0.conv2d.filters", "32", "16"}, {"model.layers.1", "relu", "tanh"},
-		{"optim.name", "adadelta", "sgd"}, {"optim.lr", "1", "1.0e-09"}, {"optim.rho", "0.9", ""}, {"optim.eps", "1.0e-06", ""},
-		{"optim.momentum", "", "0"}, {"optim.dampening", "", "0"}, {"optim.nesterov", "", "false"},
+		{"seed", "42", "7"},
+		{"data.dir", `""`, "/d"},
+		{"model.layers.0.conv2d.filters", "32", "16"},
+		{"model.layers.1", "relu", "tanh"},
+		{"optim.name", "adadelta", "sgd"},
+		{"optim.lr", "1", "1.0e-09"},
+		{"optim.rho", "0.9", ""},
+		{"optim.eps", "1.0e-06", ""},
+		{"optim.momentum", "", "0"},
+		{"optim.dampening", "", "0"},
+		{"optim.nesterov", "", "false"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -123,8 +131,10 @@ func reload(c Config) (Config, error) {
 }
 
 func TestEmbedded(t *testing.T) {
-	want := []string{"cnn", "cnn_amp", "cnn_amp_1024", "cnn_bf16", "mlp", "mlp_amp", "posts/sigmoid_mlp", "posts/tensorcore",
-		"posts/tensorcore_amp", "posts/tensorcore_amp_1024", "posts/three_matrices", "posts/tutorial_mlp"}
+	want := []string{
+		"cnn", "cnn_amp", "cnn_amp_1024", "cnn_bf16", "mlp", "mlp_amp", "posts/sigmoid_mlp", "posts/tensorcore",
+		"posts/tensorcore_amp", "posts/tensorcore_amp_1024", "posts/three_matrices", "posts/tutorial_mlp",
+	}
 	if diff := cmp.Diff(want, Names()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

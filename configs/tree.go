@@ -44,8 +44,10 @@ func parseDocument(text []byte) (*yaml.Node, *Problem) {
 		return nil, syntax(err)
 	}
 	if err := loader.Load(&second); err == nil {
-		return nil, &Problem{Position: Position{Line: second.Line, Column: second.Column},
-			Message: "a second YAML document starts here; want one"}
+		return nil, &Problem{
+			Position: Position{Line: second.Line, Column: second.Column},
+			Message:  "a second YAML document starts here; want one",
+		}
 	} else if !errors.Is(err, io.EOF) {
 		return nil, syntax(err)
 	}

@@ -124,15 +124,23 @@ func TestValidate(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{tiny, ""},
-		{"model: {layers: [flatten, linear: {units: 10}, softmax]}\n",
-			"a.yaml:1:48: model.layers.2: the model ends in softmax and cross_entropy applies it again; leave it out"},
+		{
+			"model: {layers: [flatten, linear: {units: 10}, softmax]}\n",
+			"a.yaml:1:48: model.layers.2: the model ends in softmax and cross_entropy applies it again; leave it out",
+		},
 		{"model: {layers: [flatten, linear: {units: 10}, softmax]}\nloss: {name: mse}\n", ""},
-		{"model: {layers: [flatten, linear: {units: 10}, sigmoid]}\nloss: {name: bce_with_logits}\n",
-			"a.yaml:1:48: model.layers.2: the model ends in sigmoid and bce_with_logits applies it again; leave it out"},
-		{tiny + "data: {normalize: {mean: 0, std: 0.003921569}}\n",
-			"a.yaml:2:19: data.normalize: inputs run from 0 to 255, as pixels left at 0 to 255 do; mean and std are those of pixels in 0 to 1"},
-		{tiny + "data: {normalize: {mean: 33.3, std: 78.6}}\n",
-			"a.yaml:2:19: data.normalize: inputs run from -0.424 to -0.411 only; mean and std are those of pixels in 0 to 1"},
+		{
+			"model: {layers: [flatten, linear: {units: 10}, sigmoid]}\nloss: {name: bce_with_logits}\n",
+			"a.yaml:1:48: model.layers.2: the model ends in sigmoid and bce_with_logits applies it again; leave it out",
+		},
+		{
+			tiny + "data: {normalize: {mean: 0, std: 0.003921569}}\n",
+			"a.yaml:2:19: data.normalize: inputs run from 0 to 255, as pixels left at 0 to 255 do; mean and std are those of pixels in 0 to 1",
+		},
+		{
+			tiny + "data: {normalize: {mean: 33.3, std: 78.6}}\n",
+			"a.yaml:2:19: data.normalize: inputs run from -0.424 to -0.411 only; mean and std are those of pixels in 0 to 1",
+		},
 		{tiny + "data: {normalize: {mean: 0, std: 1}}\n", ""},
 	} {
 		r, err := resolve(source{file: "a.yaml"}, []byte(c.file), nil)

@@ -37,7 +37,11 @@ func variants(section reflect.Type) []variant {
 func dataSets() []variant {
 	images := []string{"dir", "normalize", "transpose", "augment"}
 	return []variant{
-		{"mnist", images}, {"fashion_mnist", images}, {"kmnist", images}, {"emnist", images}, {"idx", images},
+		{"mnist", images},
+		{"fashion_mnist", images},
+		{"kmnist", images},
+		{"emnist", images},
+		{"idx", images},
 		kind("random", "random"),
 	}
 }

@@ -43,8 +43,10 @@ var crossEntropy = configs.Loss{Name: "cross_entropy"}
 // cnn is the network of the shipped MNIST configs.
 func cnn() model.Spec {
 	return model.Spec{
-		Layers: []configs.Layer{conv2D(32, 3, 1, 0), plain("relu"), conv2D(64, 3, 1, 0), plain("relu"), maxPool(2), dropout(0.4),
-			plain("flatten"), linear(128), plain("relu"), dropout(0.25), linear(10)},
+		Layers: []configs.Layer{
+			conv2D(32, 3, 1, 0), plain("relu"), conv2D(64, 3, 1, 0), plain("relu"), maxPool(2), dropout(0.4),
+			plain("flatten"), linear(128), plain("relu"), dropout(0.25), linear(10),
+		},
 		Loss: crossEntropy, Input: []int{28, 28, 1}, Classes: 10, Batch: 4, Train: true, Seed: 1,
 	}
 }
@@ -160,8 +162,10 @@ func TestBuildErrors(t *testing.T) {
 
 // TestEvaluation: no dropout, no gradients, running statistics as inputs; the numbers follow from them.
 func TestEvaluation(t *testing.T) {
-	s := model.Spec{Layers: []configs.Layer{batchNorm(), dropout(0.5), plain("softmax")}, Loss: configs.Loss{Name: "mse", Reduction: "sum"},
-		Input: []int{2}, Classes: 2, Batch: 1, DType: tensor.Float64}
+	s := model.Spec{
+		Layers: []configs.Layer{batchNorm(), dropout(0.5), plain("softmax")}, Loss: configs.Loss{Name: "mse", Reduction: "sum"},
+		Input: []int{2}, Classes: 2, Batch: 1, DType: tensor.Float64,
+	}
 	m := build(t, s)
 	if m.Counters != nil || m.Grads != nil || !m.OneHot {
 		t.Errorf("counters %v, gradients %v, one-hot %v", m.Counters, m.Grads, m.OneHot)

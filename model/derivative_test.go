@@ -43,18 +43,26 @@ func TestDerivatives(t *testing.T) {
 		spec model.Spec
 	}{
 		{"conv, bn, residual, dropout, pools", model.Spec{
-			Layers: []configs.Layer{conv2D(3, 3, 2, 1), batchNorm(), plain("relu"), residual(conv2D(3, 3, 1, 1), batchNorm(), plain("tanh")),
-				maxPool(2), dropout(0.3), conv2D(2, 2, 1, 1), gelu, {Kind: "avg_pool2d", Size: 2, Stride: 1}, plain("flatten"), linear(4)},
-			Loss: configs.Loss{Name: "cross_entropy", LabelSmoothing: 0.1}, Input: []int{9, 8, 2}, Classes: 4}},
+			Layers: []configs.Layer{
+				conv2D(3, 3, 2, 1), batchNorm(), plain("relu"), residual(conv2D(3, 3, 1, 1), batchNorm(), plain("tanh")),
+				maxPool(2), dropout(0.3), conv2D(2, 2, 1, 1), gelu,
+				{Kind: "avg_pool2d", Size: 2, Stride: 1},
+				plain("flatten"), linear(4),
+			},
+			Loss: configs.Loss{Name: "cross_entropy", LabelSmoothing: 0.1}, Input: []int{9, 8, 2}, Classes: 4,
+		}},
 		{"softmax, mse", model.Spec{
 			Layers: []configs.Layer{linear(6), plain("sigmoid"), batchNorm(), residual(noBias, geluTanh, dropout(0.5)), linear(5), plain("softmax")},
-			Loss:   configs.Loss{Name: "mse", Reduction: "batch_mean"}, Input: []int{4}, Classes: 5}},
+			Loss:   configs.Loss{Name: "mse", Reduction: "batch_mean"}, Input: []int{4}, Classes: 5,
+		}},
 		{"bce, sum, three readers of one value", model.Spec{
 			Layers: []configs.Layer{linear(5), residual(residual(linear(5), plain("relu")), linear(5)), linear(3)},
-			Loss:   configs.Loss{Name: "bce_with_logits", Reduction: "sum"}, Input: []int{4}, Targets: 3}},
+			Loss:   configs.Loss{Name: "bce_with_logits", Reduction: "sum"}, Input: []int{4}, Targets: 3,
+		}},
 		{"one unit, one channel, one sample", model.Spec{
 			Layers: []configs.Layer{conv2D(1, 1, 1, 0), residual(conv2D(1, 1, 1, 0)), plain("flatten"), residual(linear(1)), linear(1)},
-			Loss:   configs.Loss{Name: "mse"}, Input: []int{1, 1, 1}, Targets: 1, Batch: 1}},
+			Loss:   configs.Loss{Name: "mse"}, Input: []int{1, 1, 1}, Targets: 1, Batch: 1,
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := c.spec

@@ -152,8 +152,10 @@ func order(n int) []int32 {
 func TestSeedCNNGradients(t *testing.T) {
 	f, set := loadTraining(t, "testdata/train_seedcnn.json"), mnist(t)
 	const B = 128
-	s := model.Spec{Layers: []configs.Layer{conv2D(32, 3, 1, 0), plain("relu"), conv2D(64, 3, 1, 0), plain("relu"), maxPool(2), plain("flatten"),
-		linear(128), plain("relu"), linear(10)}, Loss: crossEntropy, Input: []int{28, 28, 1}, Classes: 10, Batch: B, Train: true}
+	s := model.Spec{Layers: []configs.Layer{
+		conv2D(32, 3, 1, 0), plain("relu"), conv2D(64, 3, 1, 0), plain("relu"), maxPool(2), plain("flatten"),
+		linear(128), plain("relu"), linear(10),
+	}, Loss: crossEntropy, Input: []int{28, 28, 1}, Classes: 10, Batch: B, Train: true}
 	tr := newTrainee(t, f, s)
 	x := make([]float32, B*28*28)
 	ref.GatherImages(x, set.Train.Images, order(B), ref.Normalized(0.1307, 0.3081), 0, 0, 0, 0, 28, 28, 1, 0, B)
@@ -172,8 +174,10 @@ func TestMLP16Training(t *testing.T) {
 	table, index := ref.Normalized(0, 1), order(20*64)
 	for _, run := range f.Runs {
 		t.Run(run.Name, func(t *testing.T) {
-			s := model.Spec{Layers: []configs.Layer{plain("flatten"), linear(16), plain("sigmoid"), linear(16), plain("sigmoid"), linear(10), plain("softmax")},
-				Loss: configs.Loss{Name: "mse", Reduction: "batch_mean"}, Input: []int{28, 28, 1}, Classes: 10, Batch: run.Batch, Train: true}
+			s := model.Spec{
+				Layers: []configs.Layer{plain("flatten"), linear(16), plain("sigmoid"), linear(16), plain("sigmoid"), linear(10), plain("softmax")},
+				Loss:   configs.Loss{Name: "mse", Reduction: "batch_mean"}, Input: []int{28, 28, 1}, Classes: 10, Batch: run.Batch, Train: true,
+			}
 			tr := newTrainee(t, f, s)
 			x, target := make([]float32, run.Batch*784), make([]float32, run.Batch*10)
 			bind(t, tr.Oracle, tr.m.Input, x)
@@ -199,8 +203,10 @@ func TestTutorialTraining(t *testing.T) {
 	inputs, targets := f.Inputs.Float32s(), f.Targets.Float32s()
 	for _, run := range f.Runs {
 		t.Run(run.Name, func(t *testing.T) {
-			s := model.Spec{Layers: []configs.Layer{linear(D), plain("relu"), linear(D), plain("relu"), linear(D)},
-				Loss: configs.Loss{Name: "mse", Reduction: "mean"}, Input: []int{D}, Targets: D, Batch: B, Train: true}
+			s := model.Spec{
+				Layers: []configs.Layer{linear(D), plain("relu"), linear(D), plain("relu"), linear(D)},
+				Loss:   configs.Loss{Name: "mse", Reduction: "mean"}, Input: []int{D}, Targets: D, Batch: B, Train: true,
+			}
 			tr := newTrainee(t, f, s)
 			used := 0.0
 			for step := range f.Steps {

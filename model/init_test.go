@@ -111,8 +111,10 @@ func TestTorchLayouts(t *testing.T) {
 func TestFlattenOrder(t *testing.T) {
 	image := []int{2, 2, 3}
 	s := model.Spec{
-		Layers: []configs.Layer{plain("flatten"), plain("relu"), batchNorm(),
-			residual(linear(7), plain("relu"), linear(12), residual(linear(12))), linear(4), linear(4)},
+		Layers: []configs.Layer{
+			plain("flatten"), plain("relu"), batchNorm(),
+			residual(linear(7), plain("relu"), linear(12), residual(linear(12))), linear(4), linear(4),
+		},
 		Loss: crossEntropy, Input: image, Classes: 4, Batch: 2, Train: true,
 	}
 	m := build(t, s)
@@ -120,12 +122,18 @@ func TestFlattenOrder(t *testing.T) {
 		name    string
 		in, out []int
 	}{
-		{"bn1/weight", nil, image}, {"bn1/bias", nil, image},
-		{"residual1/linear1/weight", image, nil}, {"residual1/linear1/bias", nil, nil},
-		{"residual1/linear2/weight", nil, image}, {"residual1/linear2/bias", nil, image},
-		{"residual1/residual1/linear1/weight", image, image}, {"residual1/residual1/linear1/bias", nil, image},
-		{"linear1/weight", image, nil}, {"linear1/bias", nil, nil},
-		{"linear2/weight", nil, nil}, {"linear2/bias", nil, nil},
+		{"bn1/weight", nil, image},
+		{"bn1/bias", nil, image},
+		{"residual1/linear1/weight", image, nil},
+		{"residual1/linear1/bias", nil, nil},
+		{"residual1/linear2/weight", nil, image},
+		{"residual1/linear2/bias", nil, image},
+		{"residual1/residual1/linear1/weight", image, image},
+		{"residual1/residual1/linear1/bias", nil, image},
+		{"linear1/weight", image, nil},
+		{"linear1/bias", nil, nil},
+		{"linear2/weight", nil, nil},
+		{"linear2/bias", nil, nil},
 	} {
 		p := m.Params[i]
 		if p.Name != want.name || !slices.Equal(p.FlattenShape, want.in) || !slices.Equal(p.OutFlattenShape, want.out) {

@@ -80,10 +80,10 @@ func (f *fuser) onlyUsers(v *Value, want ...*Instr) bool {
 
 // convChain is a convolution with its neighbours, forward and backward; what is absent is nil.
 type convChain struct {
-	conv, relu, pool         *Instr
-	gradW, gradX, gradB      *Instr
-	reluGrad, poolGrad, mask *Instr
-	dz                       *Value // gradient at the convolution's own output
+	conv, relu, pool    *Instr
+	gradW, gradX, gradB *Instr
+	reluGrad, poolGrad  *Instr
+	dz                  *Value // gradient at the convolution's own output
 }
 
 func (f *fuser) conv(i *Instr, op Conv2D) {

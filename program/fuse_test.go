@@ -17,7 +17,9 @@ func convolutional() []configs.Layer {
 	conv := func(filters int) configs.Layer {
 		return configs.Layer{Kind: "conv2d", Filters: filters, Kernel: 3, Stride: 1, Bias: true, Trainable: true}
 	}
-	linear := func(units int) configs.Layer { return configs.Layer{Kind: "linear", Units: units, Bias: true, Trainable: true} }
+	linear := func(units int) configs.Layer {
+		return configs.Layer{Kind: "linear", Units: units, Bias: true, Trainable: true}
+	}
 	relu := configs.Layer{Kind: "relu"}
 	return []configs.Layer{conv(2), relu, conv(3), relu, {Kind: "max_pool2d", Size: 2}, {Kind: "flatten"}, linear(5), relu, linear(4)}
 }
@@ -98,7 +100,10 @@ func TestFuse(t *testing.T) {
 	}
 	conv1 := program.Conv2DBackward{Conv: conv3, Bias: true} // conv2 has applied relu1's mask
 	conv2 := program.Conv2DBackward{Conv: conv3, Pool: two, ReLU: true, Bias: true, NeedX: true, MaskX: true}
-	change := func(b program.Conv2DBackward, f func(*program.Conv2DBackward)) *program.Conv2DBackward { f(&b); return &b }
+	change := func(b program.Conv2DBackward, f func(*program.Conv2DBackward)) *program.Conv2DBackward {
+		f(&b)
+		return &b
+	}
 	noPool := func(b *program.Conv2DBackward) { b.Pool = ref.Pool{} }
 	for _, e := range []struct {
 		name         string
@@ -108,45 +113,65 @@ func TestFuse(t *testing.T) {
 		conv1, conv2 *program.Conv2DBackward
 	}{
 		{name: "all", rules: all, conv1: &conv1, conv2: &conv2},
-		{name: "conv2's sum is read", rules: all, read: "conv2/y", conv1: &conv1,
+		{
+			name: "conv2's sum is read", rules: all, read: "conv2/y", conv1: &conv1,
 			want:  map[string]string{"conv2": "conv2d conv2d_backward", "relu2": "relu relu_grad", "pool1": "max_pool2d max_pool2d_grad"},
-			conv2: change(conv2, func(b *program.Conv2DBackward) { noPool(b); b.ReLU = false })},
-		{name: "the pool's input is read", rules: all, read: "relu2/y", conv1: &conv1,
+			conv2: change(conv2, func(b *program.Conv2DBackward) { noPool(b); b.ReLU = false }),
+		},
+		{
+			name: "the pool's input is read", rules: all, read: "relu2/y", conv1: &conv1,
 			want:  map[string]string{"conv2": "conv2d_relu conv2d_backward", "pool1": "max_pool2d max_pool2d_grad"},
-			conv2: change(conv2, noPool)},
-		{name: "the gradient before the pool is read", rules: all, read: "pool1/dx", conv1: &conv1,
+			conv2: change(conv2, noPool),
+		},
+		{
+			name: "the gradient before the pool is read", rules: all, read: "pool1/dx", conv1: &conv1,
 			want:  map[string]string{"conv2": "conv2d_relu conv2d_backward", "pool1": "max_pool2d max_pool2d_grad"},
-			conv2: change(conv2, noPool)},
-		{name: "the gradient at conv2's sum is read", rules: all, read: "relu2/dx", conv1: &conv1,
+			conv2: change(conv2, noPool),
+		},
+		{
+			name: "the gradient at conv2's sum is read", rules: all, read: "relu2/dx", conv1: &conv1,
 			want:  map[string]string{"conv2": "conv2d_relu conv2d_backward", "relu2": "relu_grad", "pool1": "max_pool2d max_pool2d_grad"},
-			conv2: change(conv2, func(b *program.Conv2DBackward) { noPool(b); b.ReLU = false })},
-		{name: "conv2's input gradient is read", rules: all, read: "conv2/dx",
+			conv2: change(conv2, func(b *program.Conv2DBackward) { noPool(b); b.ReLU = false }),
+		},
+		{
+			name: "conv2's input gradient is read", rules: all, read: "conv2/dx",
 			conv1: change(conv1, func(b *program.Conv2DBackward) { b.ReLU = true }),
-			conv2: change(conv2, func(b *program.Conv2DBackward) { b.MaskX = false })},
-		{name: "linear1's sum is read", rules: all, read: "linear1/y", conv1: &conv1, conv2: &conv2,
-			want: map[string]string{"linear1": "linear linear_grad_x linear_grad_w", "relu3": "relu"}},
-		{name: "linear2's input gradient is read", rules: all, read: "linear2/dx", conv1: &conv1, conv2: &conv2,
-			want: map[string]string{"linear2": "linear linear_grad_w linear_grad_x", "relu3": "relu_grad"}},
+			conv2: change(conv2, func(b *program.Conv2DBackward) { b.MaskX = false }),
+		},
+		{
+			name: "linear1's sum is read", rules: all, read: "linear1/y", conv1: &conv1, conv2: &conv2,
+			want: map[string]string{"linear1": "linear linear_grad_x linear_grad_w", "relu3": "relu"},
+		},
+		{
+			name: "linear2's input gradient is read", rules: all, read: "linear2/dx", conv1: &conv1, conv2: &conv2,
+			want: map[string]string{"linear2": "linear linear_grad_w linear_grad_x", "relu3": "relu_grad"},
+		},
 		{name: "no backward pass", rules: []program.Rule{relu, pool, lin, grads}, // the pool's gradient needs what it would not store
 			want: map[string]string{
 				"conv1": "conv2d_relu bias_grad conv2d_grad_w", "relu1": "relu_grad", "relu2": "relu_grad",
 				"conv2": "conv2d_relu bias_grad conv2d_grad_w conv2d_grad_x", "pool1": "max_pool2d max_pool2d_grad",
 			}},
-		{name: "backward pass alone", rules: []program.Rule{back, lin, grads}, conv1: &conv1, conv2: change(conv2, noPool),
+		{
+			name: "backward pass alone", rules: []program.Rule{back, lin, grads}, conv1: &conv1, conv2: change(conv2, noPool),
 			want: map[string]string{
 				"conv1": "conv2d conv2d_backward", "relu1": "relu", "conv2": "conv2d conv2d_backward", "relu2": "relu",
 				"pool1": "max_pool2d max_pool2d_grad",
-			}},
-		{name: "pool without relu", rules: []program.Rule{pool, back, lin, grads}, conv1: &conv1, conv2: change(conv2, noPool),
+			},
+		},
+		{
+			name: "pool without relu", rules: []program.Rule{pool, back, lin, grads}, conv1: &conv1, conv2: change(conv2, noPool),
 			want: map[string]string{
 				"conv1": "conv2d conv2d_backward", "relu1": "relu", "conv2": "conv2d conv2d_backward", "relu2": "relu",
 				"pool1": "max_pool2d max_pool2d_grad",
-			}},
-		{name: "no linear rules", rules: []program.Rule{relu, pool, back}, conv1: &conv1, conv2: &conv2,
+			},
+		},
+		{
+			name: "no linear rules", rules: []program.Rule{relu, pool, back}, conv1: &conv1, conv2: &conv2,
 			want: map[string]string{
 				"linear1": "linear bias_grad linear_grad_x linear_grad_w", "relu3": "relu relu_grad",
 				"linear2": "linear bias_grad linear_grad_w linear_grad_x",
-			}},
+			},
+		},
 	} {
 		t.Run(e.name, func(t *testing.T) {
 			p, _ := lower(t, convolutional(), true)

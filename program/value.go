@@ -18,8 +18,10 @@ const (
 	Int32
 )
 
-var dtypeNames = [...]string{"float32", "float16", "bfloat16", "float64", "uint8", "int32"}
-var dtypeSizes = [...]int{4, 2, 2, 8, 1, 4}
+var (
+	dtypeNames = [...]string{"float32", "float16", "bfloat16", "float64", "uint8", "int32"}
+	dtypeSizes = [...]int{4, 2, 2, 8, 1, 4}
+)
 
 func (d DType) String() string { return dtypeNames[d] }
 

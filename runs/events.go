@@ -13,8 +13,21 @@ type Event interface {
 // events has a zero value of every event.
 func events() []Event {
 	return []Event{
-		RunStart{}, DeviceChoice{}, Data{}, Model{}, Memory{}, Step{}, SkippedStep{}, ScaleChange{}, Epoch{}, Evaluation{},
-		CheckpointSaved{}, Resumed{}, Warning{}, Failure{}, RunEnd{},
+		RunStart{},
+		DeviceChoice{},
+		Data{},
+		Model{},
+		Memory{},
+		Step{},
+		SkippedStep{},
+		ScaleChange{},
+		Epoch{},
+		Evaluation{},
+		CheckpointSaved{},
+		Resumed{},
+		Warning{},
+		Failure{},
+		RunEnd{},
 	}
 }
 

@@ -43,13 +43,14 @@ func TestCreateNeverShares(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	form := regexp.MustCompile(`^20261130T095132Z-sweep-[0-9a-f]{8}$`)
 	seen := map[string]bool{}
 	for _, dir := range strings.Fields(outputs[0].String() + outputs[1].String()) {
 		if seen[dir] {
 			t.Errorf("%s was given twice", dir)
 		}
 		seen[dir] = true
-		if ok, _ := regexp.MatchString(`^20261130T095132Z-sweep-[0-9a-f]{8}$`, filepath.Base(dir)); !ok {
+		if !form.MatchString(filepath.Base(dir)) {
 			t.Errorf("%s has the wrong form", dir)
 		}
 	}

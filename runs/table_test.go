@@ -24,7 +24,11 @@ func sweep(t *testing.T) []*Record {
 		accuracy float64
 		code     int
 	}{
-		{"false", 512, 0.98, 0}, {"true", 512, 0.992, 0}, {"false", 512, 0.99, 0}, {"false", 512, 0.985, 0}, {"true", 512, 0.1, 5},
+		{"false", 512, 0.98, 0},
+		{"true", 512, 0.992, 0},
+		{"false", 512, 0.99, 0},
+		{"false", 512, 0.985, 0},
+		{"true", 512, 0.1, 5},
 		{"true", 1024, 0.97, 0},
 	} {
 		config := fmt.Sprintf("seed: %d\nepochs: 1\namp: {enabled: %s}\ndata: {batch_size: %d}\nlog: {every: %d}\noptim: {lr: %s}\n",

@@ -154,7 +154,11 @@ func (t *Trainer) save(best bool) error {
 	if err != nil {
 		return err
 	}
-	return t.opts.Save(t.state.Epoch, t.state.attempts(), c, best)
+	epoch := t.state.Epoch // the one that has just ended
+	if t.state.Position > 0 || epoch == 0 {
+		epoch++
+	}
+	return t.opts.Save(epoch, t.state.attempts(), c, best)
 }
 
 // Position tells where training stands, for the log of a resumed run.

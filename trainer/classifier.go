@@ -1,13 +1,11 @@
 package trainer
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"halfstep/amp"
 	"halfstep/configs"
@@ -164,12 +162,20 @@ func padded[E float32 | uint8](v []E, from, n, size int) []E {
 	return b
 }
 
+// checkImages refuses a model that takes or gives something else than images and classes.
+func (k *Classifier) checkImages() error {
+	if s := k.asm.set; s.Height*s.Width == 0 || s.Classes == 0 {
+		return &ConfigError{Key: k.asm.cfg.Name, Message: "its model does not classify images"}
+	}
+	return nil
+}
+
 // Probabilities are the classes' probabilities for images [N,H,W,C]: the model's outputs where it ends in softmax, else their
 // softmax. [N,classes]
 func (k *Classifier) Probabilities(ctx context.Context, images []byte) ([]float64, error) {
 	size := k.asm.set.Height * k.asm.set.Width * k.asm.set.Channels
-	if size == 0 || k.asm.set.Classes == 0 {
-		return nil, &ConfigError{Key: "run", Message: "its model does not classify images"}
+	if err := k.checkImages(); err != nil {
+		return nil, err
 	}
 	out, err := k.Outputs(ctx, data.Split{N: len(images) / size, Images: images})
 	if err != nil {
@@ -188,36 +194,6 @@ func (k *Classifier) Probabilities(ctx context.Context, images []byte) ([]float6
 				r[at+j] = math.Exp(float64(v) - total)
 			}
 		}
-	}
-	return r, nil
-}
-
-// Prediction is what a model makes of one image.
-type Prediction struct {
-	File string  `json:"file"`
-	Top  []Class `json:"top"` // most probable first
-}
-
-// Class is a class with its probability.
-type Class struct {
-	Class       int     `json:"class"`
-	Probability float64 `json:"probability"`
-}
-
-// Predict classifies images [N,H,W,C], one for each file, and gives the top most probable classes of each.
-func (k *Classifier) Predict(ctx context.Context, files []string, images []byte, top int) ([]Prediction, error) {
-	p, err := k.Probabilities(ctx, images)
-	if err != nil {
-		return nil, err
-	}
-	r := make([]Prediction, len(files))
-	for i, file := range files {
-		classes := make([]Class, k.width)
-		for j := range classes {
-			classes[j] = Class{j, p[i*k.width+j]}
-		}
-		slices.SortStableFunc(classes, func(a, b Class) int { return cmp.Compare(b.Probability, a.Probability) })
-		r[i] = Prediction{file, classes[:max(1, min(top, len(classes)))]}
 	}
 	return r, nil
 }

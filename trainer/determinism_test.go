@@ -302,7 +302,7 @@ func TestInterrupt(t *testing.T) {
 			set, dev := resumeSet(t, c), open(t, nil, 0)
 			_, whole, _ := fit(t, c, set, dev)
 			interruptions := 0
-			for at := 1; ; at++ {
+			for at := 0; ; at++ {
 				r := &recorder{}
 				tr := newTrainer(t, c, set, dev, r.options())
 				_, err := tr.Fit(&countdown{context.Background(), at})

@@ -6,6 +6,7 @@ import (
 	"halfstep/configs"
 	"halfstep/data"
 	"halfstep/device/devices"
+	"halfstep/picture"
 )
 
 // The exit codes of the command.
@@ -25,6 +26,7 @@ func ExitCode(err error) int {
 	var dataConfig *data.ConfigError
 	var own *ConfigError
 	var files *data.Error
+	var image *picture.Error
 	var dev *devices.Error
 	var diverged *DivergedError
 	switch {
@@ -34,7 +36,7 @@ func ExitCode(err error) int {
 		return ExitInterrupted
 	case errors.As(err, &config), errors.As(err, &dataConfig), errors.As(err, &own):
 		return ExitUsage
-	case errors.As(err, &files):
+	case errors.As(err, &files), errors.As(err, &image):
 		return ExitData
 	case errors.As(err, &dev):
 		return ExitDevice

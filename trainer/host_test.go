@@ -10,6 +10,8 @@ import (
 
 	"halfstep/configs"
 	"halfstep/data"
+	"halfstep/device"
+	"halfstep/device/devices"
 	"halfstep/runs"
 )
 
@@ -113,6 +115,50 @@ func trainedBy(t *testing.T, c configs.Config, set *data.Set) trained {
 		}
 	}
 	return trained{rec.events, p, checkpoint(t, tr)}
+}
+
+// A replay is of the samples of the update in question, whatever batch the device holds.
+func TestReplayFeedsItsOwnBatch(t *testing.T) {
+	c := load(t, hostImages, "data.resident=false").Config
+	tr := newTrainer(t, c, images(t, 140, 0), open(t, nil, 1), Options{})
+	if err := tr.BeginEpoch(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Turn(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.replay(t.Context(), 1, 32, 32); err != nil {
+		t.Fatal(err)
+	}
+	got, err := device.Read[int32](tr.store, batchName("train", "labels"), 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, n := range tr.loader.order[32:64] {
+		if got[k] != tr.set.Train.Labels[n] {
+			t.Fatalf("label %d is %d, want that of image %d, %d", k, got[k], n, tr.set.Train.Labels[n])
+		}
+	}
+}
+
+// Also on Gorgonia's machine.
+func TestHostBatchesOnGorgonia(t *testing.T) {
+	c := load(t, hostImages, "epochs=1").Config
+	set := images(t, 70, 20)
+	var loss [2]float64
+	for k, resident := range []bool{true, false} {
+		d, err := devices.Open(devices.Gorgonia, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		c.Data.Resident = resident
+		_, rec, _ := fit(t, c, set, d)
+		loss[k] = of[runs.Epoch](rec)[0].TrainLoss
+	}
+	if loss[0] != loss[1] {
+		t.Errorf("loss %v resident, %v from the host", loss[0], loss[1])
+	}
 }
 
 // The step of batches from the host gathers nothing.

@@ -18,7 +18,7 @@ import (
 // Options connect a Trainer to the outside. Nil functions do nothing.
 type Options struct {
 	Emit func(runs.Event)
-	// Save stores a checkpoint; best says that it has the best validation accuracy so far.
+	// Save stores a checkpoint of an epoch, from 1; best says that it has the best validation accuracy so far.
 	Save func(epoch, step int, c *runs.Checkpoint, best bool) error
 	// Progress is called after each burst of steps.
 	Progress func(runs.Status)

@@ -174,6 +174,21 @@ func TestPredict(t *testing.T) {
 	train(t, dir, "predict", "latest", "test.yaml").wants(t, 3, "PNG, JPEG or GIF")
 }
 
+// TestPredictRefuses: a model that was trained on random targets classifies nothing. It can be exported.
+func TestPredictRefuses(t *testing.T) {
+	dir := workplace(t, 64, 32, `
+name: rows
+epochs: 1
+data: {name: random, batch_size: 8, random: {samples: 32, features: 8, targets: 8}}
+model: {layers: [{linear: {units: 8}}]}
+loss: {name: mse}
+`)
+	train(t, dir, "--config", "test.yaml").wants(t, 0)
+	train(t, dir, "predict", "latest", "x.png").wants(t, 2, "does not classify images")
+	train(t, dir, "export", "latest").wants(t, 0, "2 tensors")
+	train(t, dir, "eval", "latest").wants(t, 2, "--split")
+}
+
 // TestExport: the file has the weights under PyTorch's names and shapes, in the type asked for.
 func TestExport(t *testing.T) {
 	dir := workplace(t, 128, 32, small)

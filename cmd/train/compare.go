@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -70,12 +71,33 @@ func printComparison(w io.Writer, c *bench.Comparison, asJSON, markdown bool) er
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprint(w, c.Machine)
+	text := c.Machine
 	for _, r := range c.Rows {
-		fmt.Fprint(w, " ", r.Verdict)
+		text += " " + r.Verdict
 	}
-	_, err := fmt.Fprintln(w)
+	if !markdown {
+		text = wrap(text, 120)
+	}
+	_, err := fmt.Fprintln(w, text)
 	return err
+}
+
+// wrap breaks a paragraph into lines of at most so many letters, where words allow.
+func wrap(text string, width int) string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
+			lines = append(lines, line)
+			line = word
+		default:
+			line += " " + word
+		}
+	}
+	return strings.Join(append(lines, line), "\n")
 }
 
 func turns(c *bench.Comparison) string {

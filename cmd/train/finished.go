@@ -7,12 +7,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"halfstep/picture"
 	"halfstep/runs"
 	"halfstep/runs/report"
 	"halfstep/trainer"
@@ -97,7 +95,7 @@ func newPredict() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := predict(c, dir, f.UseOptions, args[1:], top)
+			list, err := trainer.PredictFiles(c.Context(), dir, args[1:], top, f.UseOptions)
 			if err != nil {
 				return err
 			}
@@ -118,25 +116,6 @@ func newPredict() *cobra.Command {
 	c.Flags().StringVar(&f.Device, "device", "cpu", "cpu, cuda, cuda:N")
 	c.Flags().IntVar(&top, "top", 3, "how many classes to show")
 	return c
-}
-
-// predict reads the images, as the run's model wants them, and classifies them.
-func predict(c *cobra.Command, dir string, o trainer.UseOptions, files []string, top int) ([]trainer.Prediction, error) {
-	k, err := trainer.OpenClassifier(dir, o)
-	if err != nil {
-		return nil, err
-	}
-	defer k.Close()
-	h, w, _, _ := k.Shape()
-	var images []byte
-	for _, path := range files {
-		b, err := picture.Load(path, picture.For(k.Dataset(), h, w))
-		if err != nil {
-			return nil, err
-		}
-		images = append(images, b...)
-	}
-	return k.Predict(c.Context(), files, images, top)
 }
 
 func newExport() *cobra.Command {
@@ -190,9 +169,9 @@ func newReport() *cobra.Command {
 			if f.csv && f.markdown || f.csv && f.json || f.markdown && f.json {
 				return &usageError{errors.New("report: give one of --csv, --markdown and --json")}
 			}
-			records, err := f.open(args)
+			records, err := runs.Select(f.runsDir, args)
 			if err != nil {
-				return err
+				return &usageError{err}
 			}
 			if f.html != "" {
 				if err := writeFile(f.html, func(w io.Writer) error { return report.HTML(w, records) }); err != nil {
@@ -228,45 +207,6 @@ func (f *reportFlags) format() string {
 		return "json"
 	}
 	return "text"
-}
-
-// open reads the runs that the arguments name, each once.
-func (f *reportFlags) open(args []string) ([]*runs.Record, error) {
-	if len(args) == 0 {
-		args = []string{f.runsDir}
-	}
-	var all []*runs.Record
-	add := func(list ...*runs.Record) {
-		for _, r := range list {
-			if !slices.ContainsFunc(all, func(o *runs.Record) bool { return o.ID == r.ID && filepath.Clean(o.Dir) == filepath.Clean(r.Dir) }) {
-				all = append(all, r)
-			}
-		}
-	}
-	for _, arg := range args {
-		dir, err := runs.Find(f.runsDir, arg)
-		if err == nil {
-			r, err := runs.Open(dir)
-			if err != nil {
-				return nil, err
-			}
-			add(r)
-			continue
-		}
-		info, statErr := os.Stat(arg)
-		if statErr != nil || !info.IsDir() {
-			return nil, &usageError{err}
-		}
-		list, err := runs.OpenAll(arg)
-		if err != nil {
-			return nil, err
-		}
-		add(list...)
-	}
-	if len(all) == 0 {
-		return nil, &usageError{fmt.Errorf("report: no runs in %s", strings.Join(args, ", "))}
-	}
-	return all, nil
 }
 
 func (f *reportFlags) plot(records []*runs.Record) error {

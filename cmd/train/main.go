@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 
-	"halfstep/picture"
 	"halfstep/trainer"
 )
 
@@ -43,12 +42,8 @@ func run() int {
 		fmt.Fprintln(os.Stderr, "error:", line)
 	}
 	var usage *usageError
-	var file *picture.Error
-	switch {
-	case errors.As(err, &usage):
+	if errors.As(err, &usage) {
 		return trainer.ExitUsage
-	case errors.As(err, &file):
-		return trainer.ExitData
 	}
 	return trainer.ExitCode(err)
 }

@@ -13,8 +13,13 @@ import (
 func (m *maker) convForms() []program.Conv2D {
 	two, three, gaps := ref.Pool{Size: 2, Stride: 2}, ref.Pool{Size: 3, Stride: 2}, ref.Pool{Size: 2, Stride: 3}
 	forms := []program.Conv2D{
-		{}, {Bias: true}, {Bias: true, ReLU: true},
-		{Bias: true, ReLU: true, Pool: two}, {Bias: true, Pool: two}, {ReLU: true, Pool: three}, {Pool: three},
+		{},
+		{Bias: true},
+		{Bias: true, ReLU: true},
+		{Bias: true, ReLU: true, Pool: two},
+		{Bias: true, Pool: two},
+		{ReLU: true, Pool: three},
+		{Pool: three},
 		{Bias: true, ReLU: true, Pool: gaps},
 	}
 	return slices.DeleteFunc(forms, func(o program.Conv2D) bool {

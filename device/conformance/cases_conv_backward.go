@@ -12,9 +12,15 @@ import (
 func convBackwardForms() []program.Conv2DBackward {
 	two, three, gaps := ref.Pool{Size: 2, Stride: 2}, ref.Pool{Size: 3, Stride: 2}, ref.Pool{Size: 2, Stride: 3}
 	return []program.Conv2DBackward{
-		{}, {Bias: true, NeedX: true}, {Bias: true, ReLU: true}, {ReLU: true, NeedX: true, MaskX: true},
-		{Bias: true, ReLU: true, NeedX: true, MaskX: true, Pool: two}, {Bias: true, ReLU: true, NeedX: true, Pool: two},
-		{Bias: true, Pool: two}, {NeedX: true, Pool: three}, {Bias: true, ReLU: true, NeedX: true, MaskX: true, Pool: three},
+		{},
+		{Bias: true, NeedX: true},
+		{Bias: true, ReLU: true},
+		{ReLU: true, NeedX: true, MaskX: true},
+		{Bias: true, ReLU: true, NeedX: true, MaskX: true, Pool: two},
+		{Bias: true, ReLU: true, NeedX: true, Pool: two},
+		{Bias: true, Pool: two},
+		{NeedX: true, Pool: three},
+		{Bias: true, ReLU: true, NeedX: true, MaskX: true, Pool: three},
 		{Bias: true, ReLU: true, NeedX: true, Pool: gaps},
 	}
 }

@@ -184,10 +184,14 @@ func commitRunningCases(m *maker) []testCase {
 	for _, c := range []int{1, 13, 257} {
 		running, shadow := m.normalOf(program.Float32, 1, c), m.normalOf(program.Float32, 1, c)
 		cs = append(cs,
-			testCase{name: fmt.Sprintf("%d applied", c), op: program.CommitRunning{}, in: []*tensor{control(1, 1, 1, 0)},
-				inout: []change{{before: running, want: shadow.v}, unchanged(shadow)}},
-			testCase{name: fmt.Sprintf("%d skipped", c), op: program.CommitRunning{}, in: []*tensor{control(0, 1, 1, 0)},
-				inout: []change{unchanged(running), {before: shadow, want: running.v}}})
+			testCase{
+				name: fmt.Sprintf("%d applied", c), op: program.CommitRunning{}, in: []*tensor{control(1, 1, 1, 0)},
+				inout: []change{{before: running, want: shadow.v}, unchanged(shadow)},
+			},
+			testCase{
+				name: fmt.Sprintf("%d skipped", c), op: program.CommitRunning{}, in: []*tensor{control(0, 1, 1, 0)},
+				inout: []change{unchanged(running), {before: shadow, want: running.v}},
+			})
 	}
 	return cs
 }

@@ -30,8 +30,12 @@ func (s poolShape) outElems() int {
 // poolShapes: odd images whose last row and column are dropped, overlapping windows, gaps between windows, one window.
 func (m *maker) poolShapes() []poolShape {
 	few := []poolShape{
-		{ref.Pool{Size: 2, Stride: 2}, 1, 2, 2, 1}, {ref.Pool{Size: 2, Stride: 2}, 2, 7, 5, 3}, {ref.Pool{Size: 3, Stride: 2}, 1, 7, 9, 13},
-		{ref.Pool{Size: 3, Stride: 3}, 2, 8, 8, 16}, {ref.Pool{Size: 2, Stride: 3}, 1, 9, 6, 5}, {ref.Pool{Size: 1, Stride: 1}, 1, 3, 3, 2},
+		{ref.Pool{Size: 2, Stride: 2}, 1, 2, 2, 1},
+		{ref.Pool{Size: 2, Stride: 2}, 2, 7, 5, 3},
+		{ref.Pool{Size: 3, Stride: 2}, 1, 7, 9, 13},
+		{ref.Pool{Size: 3, Stride: 3}, 2, 8, 8, 16},
+		{ref.Pool{Size: 2, Stride: 3}, 1, 9, 6, 5},
+		{ref.Pool{Size: 1, Stride: 1}, 1, 3, 3, 2},
 	}
 	if m.few {
 		return few

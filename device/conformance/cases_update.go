@@ -184,8 +184,10 @@ func addScalarCases(*maker) []testCase {
 	return []testCase{
 		{name: "count", op: program.AddScalar{}, in: []*tensor{count(41)}, inout: []change{{before: count(1), want: []float64{42}}}},
 		{name: "loss", op: program.AddScalar{}, in: []*tensor{scalar(0.3)}, inout: []change{{before: scalar(1.1), want: []float64{sum}}}},
-		{name: "weighted loss", op: program.AddScalar{Weighted: true}, in: []*tensor{scalar(0.3), scalar(0.7)},
-			inout: []change{{before: scalar(1.1), want: []float64{weighted}, tol: []float64{2 * eps32}}}}, // a contracted multiply-add
+		{
+			name: "weighted loss", op: program.AddScalar{Weighted: true}, in: []*tensor{scalar(0.3), scalar(0.7)},
+			inout: []change{{before: scalar(1.1), want: []float64{weighted}, tol: []float64{2 * eps32}}},
+		}, // a contracted multiply-add
 	}
 }
 

@@ -16,12 +16,6 @@ const (
 	gap   = 64
 )
 
-// operands are a case's values in a program, with what they hold.
-type operands struct {
-	in, out, inout []*program.Value
-	persistent     []*program.Value
-}
-
 // guarded runs the instruction in an arena that is filled with a pattern of NaNs around the operands and in the results and
 // the workspace: reads of what is not there show as NaN, writes beyond a result as a changed pattern. It gives the outputs,
 // then the in-out operands.

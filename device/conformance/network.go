@@ -59,9 +59,17 @@ func wideNetwork() network {
 	relu := configs.Layer{Kind: "relu"}
 	return network{name: "wide", shift: 1, spec: model.Spec{
 		Layers: []configs.Layer{
-			conv(16), relu, conv(32), {Kind: "batch_norm", Eps: 1e-5, Momentum: 0.1, Trainable: true}, relu,
-			{Kind: "max_pool2d", Size: 2, Stride: 2}, {Kind: "dropout", Rate: 0.4}, {Kind: "flatten"}, linear(128), {Kind: "gelu"},
-			{Kind: "residual", Layers: []configs.Layer{linear(128), relu}}, {Kind: "dropout", Rate: 0.25}, linear(classes),
+			conv(16), relu, conv(32),
+			{Kind: "batch_norm", Eps: 1e-5, Momentum: 0.1, Trainable: true},
+			relu,
+			{Kind: "max_pool2d", Size: 2, Stride: 2},
+			{Kind: "dropout", Rate: 0.4},
+			{Kind: "flatten"},
+			linear(128),
+			{Kind: "gelu"},
+			{Kind: "residual", Layers: []configs.Layer{linear(128), relu}},
+			{Kind: "dropout", Rate: 0.25},
+			linear(classes),
 		},
 		Loss: configs.Loss{Name: "cross_entropy"}, Input: []int{14, 14, 1}, Classes: classes, Batch: 37, Train: true, Seed: 99,
 	}}

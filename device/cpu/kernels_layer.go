@@ -111,9 +111,9 @@ func (k convBackward) work(workers int) int64 {
 
 // convOperands are the addresses of a backward pass; those it does not have are nil.
 type convOperands struct {
-	x, w, dy, idxOrY, dx, dw, db           unsafe.Pointer
-	xStep, dyStep, idxOrYStep, dxStep, sum uintptr
-	images                                 int
+	x, w, dy, idxOrY, dx, dw, db      unsafe.Pointer
+	xStep, dyStep, idxOrYStep, dxStep uintptr
+	images                            int
 }
 
 func (b *builder) convBackward(k convBackward, work unsafe.Pointer, p convOperands, needX bool) func() {

@@ -94,7 +94,7 @@ func (Softmax) DiffWRT(int) []bool { return []bool{true} }
 
 func (o Softmax) SymDiff(in G.Nodes, y, dy *G.Node) (G.Nodes, error) {
 	var g gradients
-	g.add(SoftmaxGrad{Leaf{o.Base}}, y, dy)
+	g.add(SoftmaxGrad{Leaf(o)}, y, dy)
 	return g.result()
 }
 

@@ -44,8 +44,10 @@ func record(id string) *runs.Record {
 		r.Lines = append(r.Lines, runs.Line{Event: runs.Step{Step: step, TrainLoss: loss, LossScale: scale}})
 	}
 	for i, accuracy := range []float64{0.95, 0.98, 0.9912} {
-		r.Epochs = append(r.Epochs, runs.Epoch{Epoch: i + 1, Step: 33 * (i + 1), TestAccuracy: &accuracy, TestLoss: new(0.2 / float64(i+1)),
-			TrainAccuracy: new(accuracy - 0.01), ImagesPerS: 20000 + 100*float64(i)})
+		r.Epochs = append(r.Epochs, runs.Epoch{
+			Epoch: i + 1, Step: 33 * (i + 1), TestAccuracy: &accuracy, TestLoss: new(0.2 / float64(i+1)),
+			TrainAccuracy: new(accuracy - 0.01), ImagesPerS: 20000 + 100*float64(i),
+		})
 	}
 	r.Predictions = &runs.Predictions{
 		Split: "test", Samples: 9, Confusion: [][]int{{4, 1}, {0, 4}}, Shape: []int{1, 2, 1},
@@ -231,8 +233,10 @@ func TestLook(t *testing.T) {
 	if dir == "" {
 		t.Skip("runs where REPORT_LOOK names a folder")
 	}
-	for name, page := range map[string]string{"one.html": render(t, record("20261130T095132Z-cnn_amp-1f0c77a2")),
-		"two.html": render(t, record("20261130T095132Z-cnn_amp-1f0c77a2"), record("20261130T095132Z-cnn-33333333"))} {
+	for name, page := range map[string]string{
+		"one.html": render(t, record("20261130T095132Z-cnn_amp-1f0c77a2")),
+		"two.html": render(t, record("20261130T095132Z-cnn_amp-1f0c77a2"), record("20261130T095132Z-cnn-33333333")),
+	} {
 		if err := os.WriteFile(dir+"/"+name, []byte(page), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -100,9 +100,6 @@ func (a *asm) label(name string) { a.text.WriteString(name + ":\n") }
 // align puts the next instruction on a 64-byte boundary: for hot loops.
 func (a *asm) align() { a.op("PCALIGN", "$64") }
 
-// comment appends a comment line.
-func (a *asm) comment(s string) { a.text.WriteString("\t// " + s + "\n") }
-
 // ret ends a routine that used vector registers.
 func (a *asm) ret() {
 	a.op("VZEROUPPER")

@@ -70,8 +70,10 @@ type rm struct {
 
 var rmPattern = regexp.MustCompile(`^(-?\d*)\((\w+)\)(?:\((\w+)\*(\d)\))?$`)
 
-var gprNumber = map[string]int{"AX": 0, "CX": 1, "DX": 2, "BX": 3, "SP": 4, "BP": 5, "SI": 6, "DI": 7, "R8": 8, "R9": 9,
-	"R10": 10, "R11": 11, "R12": 12, "R13": 13, "R14": 14, "R15": 15}
+var gprNumber = map[string]int{
+	"AX": 0, "CX": 1, "DX": 2, "BX": 3, "SP": 4, "BP": 5, "SI": 6, "DI": 7, "R8": 8, "R9": 9,
+	"R10": 10, "R11": 11, "R12": 12, "R13": 13, "R14": 14, "R15": 15,
+}
 
 func parseRM(s string) rm {
 	m := rmPattern.FindStringSubmatch(s)

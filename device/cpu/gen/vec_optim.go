@@ -33,8 +33,15 @@ const (
 
 // Pointers of an optimizer, in the order of stepArgs.
 var optPointers = []struct{ field, reg string }{
-	{"param", "DI"}, {"grad", "SI"}, {"half", "DX"}, {"state0", "BX"}, {"state1", "R9"}, {"state2", "R10"},
-	{"gradType", "R11"}, {"halfType", "R12"}, {"n", "CX"},
+	{"param", "DI"},
+	{"grad", "SI"},
+	{"half", "DX"},
+	{"state0", "BX"},
+	{"state1", "R9"},
+	{"state2", "R10"},
+	{"gradType", "R11"},
+	{"halfType", "R12"},
+	{"n", "CX"},
 }
 
 func (e *vecEmitter) optimizer(name string, body func()) {

@@ -157,8 +157,10 @@ func (c *correlation) row(b int, x, w, bias, y unsafe.Pointer, yPix, first, h in
 	nv := c.out.vectors(b)
 	kh, n := clipKernel(c.kh, first, h)
 	x = unsafe.Add(x, kh*c.xLine)
-	t := convTile{w: unsafe.Add(w, 4*kh*c.run*nv*c.out.lanes), bias: unsafe.Add(bias, 4*c.out.first(b)),
-		xPix: c.xPix, xJump: c.xLine - 4*c.run, yPix: yPix, kh: n, run: c.run, floor: c.floor}
+	t := convTile{
+		w: unsafe.Add(w, 4*kh*c.run*nv*c.out.lanes), bias: unsafe.Add(bias, 4*c.out.first(b)),
+		xPix: c.xPix, xJump: c.xLine - 4*c.run, yPix: yPix, kh: n, run: c.run, floor: c.floor,
+	}
 	p := 0
 	for i := range c.tiles.count {
 		t.m, t.x, t.y = c.tiles.of(i), unsafe.Add(x, p*c.xPix), unsafe.Add(y, p*yPix)

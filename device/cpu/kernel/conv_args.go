@@ -146,5 +146,6 @@ type convSparseX struct {
 	jump  int // from one row of pooled pixels to the next
 	rows  int // counted down
 	cols  int
-	col   int // counted down
+	//lint:ignore U1000 the assembly's counter
+	col int
 }

@@ -198,8 +198,10 @@ func newGradX(l Level, s ConvShape, mask, bf16 bool, g *gradImage, sc *layout) g
 	out := newBlocks(l, s.C)
 	d := gradX{shape: s, dtype: rowTypeOf(s.DType), mask: mask}
 	cell := g.cell
-	d.corr = correlation{level: l, bf16: bf16, cols: s.W, tiles: newTiles(s.W, l.convMaxTile()), kh: s.KH,
-		run: s.KW * cell / 4, xPix: cell, xLine: g.cellLine, out: out, floor: reluFloor(false)}
+	d.corr = correlation{
+		level: l, bf16: bf16, cols: s.W, tiles: newTiles(s.W, l.convMaxTile()), kh: s.KH,
+		run: s.KW * cell / 4, xPix: cell, xLine: g.cellLine, out: out, floor: reluFloor(false),
+	}
 	d.rows = (g.oh-1)*s.Stride + 1
 	d.start = (s.Pad-s.KH+1)*g.cellLine + (s.Pad-s.KW+1)*cell
 	d.bias = sc.take(4 * out.padded)
@@ -221,8 +223,10 @@ func (d *gradX) image(g, packed, x, dx, scratch unsafe.Pointer) {
 	line := d.shape.W * pix
 	for i := range d.corr.out.count() {
 		w, off := d.corr.weights(packed, i), d.corr.out.first(i)*d.dtype.bytes()
-		t := convRows{src: sums, n: d.shape.W,
-			c: d.corr.out.channels(i), srcPix: d.sumPixel(), dstPix: pix, maskPix: pix}
+		t := convRows{
+			src: sums, n: d.shape.W,
+			c: d.corr.out.channels(i), srcPix: d.sumPixel(), dstPix: pix, maskPix: pix,
+		}
 		for r := range d.shape.H {
 			from, first := unsafe.Add(g, r*d.corr.xLine), r+d.shape.Pad-d.shape.KH+1
 			t.dst, t.mask = unsafe.Add(dx, r*line+off), unsafe.Add(x, r*line+off)

@@ -23,8 +23,10 @@ func benchShapes(d program.DType) []convCase {
 	k3 := ref.Conv{KH: 3, KW: 3, Stride: 1}
 	return []convCase{
 		{ConvShape: ConvShape{Conv: k3, H: 28, W: 28, C: 1, OC: 32, DType: d}, bias: true},
-		{ConvShape: ConvShape{Conv: k3, H: 26, W: 26, C: 32, OC: 64, DType: d}, bias: true, relu: true,
-			pool: ref.Pool{Size: 2, Stride: 2}, needX: true, maskX: true},
+		{
+			ConvShape: ConvShape{Conv: k3, H: 26, W: 26, C: 32, OC: 64, DType: d}, bias: true, relu: true,
+			pool: ref.Pool{Size: 2, Stride: 2}, needX: true, maskX: true,
+		},
 	}
 }
 

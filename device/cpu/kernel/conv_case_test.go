@@ -106,9 +106,13 @@ func (c convCase) String() string {
 func randomCase(r *rand.Rand, d program.DType) convCase {
 	for {
 		k := [...]int{1, 3, 3, 3, 5}[r.IntN(5)]
-		c := convCase{ConvShape: ConvShape{Conv: ref.Conv{KH: k, KW: k, Stride: 1 + r.IntN(2), Pad: r.IntN(3)},
-			H: 3 + r.IntN(27), W: 3 + r.IntN(27), C: 1 + r.IntN(70), OC: 1 + r.IntN(70), DType: d},
-			bias: r.IntN(2) == 0, relu: r.IntN(2) == 0, needX: r.IntN(4) > 0, maskX: r.IntN(2) == 0}
+		c := convCase{
+			ConvShape: ConvShape{
+				Conv: ref.Conv{KH: k, KW: k, Stride: 1 + r.IntN(2), Pad: r.IntN(3)},
+				H:    3 + r.IntN(27), W: 3 + r.IntN(27), C: 1 + r.IntN(70), OC: 1 + r.IntN(70), DType: d,
+			},
+			bias: r.IntN(2) == 0, relu: r.IntN(2) == 0, needX: r.IntN(4) > 0, maskX: r.IntN(2) == 0,
+		}
 		if r.IntN(3) == 0 {
 			c.C, c.OC = 16*(1+r.IntN(4)), 16*(1+r.IntN(4))
 		}
@@ -136,8 +140,10 @@ func convCases(seed uint64, n int, d program.DType) []convCase {
 	k3 := ref.Conv{KH: 3, KW: 3, Stride: 1}
 	cases := []convCase{
 		{ConvShape: ConvShape{Conv: k3, H: 28, W: 28, C: 1, OC: 32, DType: d}, bias: true, relu: true},
-		{ConvShape: ConvShape{Conv: k3, H: 26, W: 26, C: 32, OC: 64, DType: d}, bias: true, relu: true,
-			pool: ref.Pool{Size: 2, Stride: 2}, needX: true, maskX: true},
+		{
+			ConvShape: ConvShape{Conv: k3, H: 26, W: 26, C: 32, OC: 64, DType: d}, bias: true, relu: true,
+			pool: ref.Pool{Size: 2, Stride: 2}, needX: true, maskX: true,
+		},
 	}
 	for i, ch := range []int{16, 32, 48, 64, 80, 144} {
 		s := ConvShape{Conv: k3, H: 8 + r.IntN(12), W: 8 + r.IntN(12), C: ch, OC: 1 + r.IntN(70), DType: d}

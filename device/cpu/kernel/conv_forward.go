@@ -40,8 +40,10 @@ func NewConvForward(l Level, s ConvShape, bias, relu bool, pool ref.Pool) (*Conv
 	bf16 := l == AVX512BF16 && f.dtype == rowBF16 && s.C%2 == 0
 	f.in = newConvInput(l, s, bf16, &f.scratch)
 	out := newBlocks(l, s.OC)
-	f.corr = correlation{level: l, bf16: bf16, cols: ow, tiles: newTiles(ow, l.convMaxTile()), kh: s.KH,
-		run: s.KW * f.in.pixel() / 4, xPix: s.Stride * f.in.pixel(), xLine: f.in.line, out: out, floor: reluFloor(relu)}
+	f.corr = correlation{
+		level: l, bf16: bf16, cols: ow, tiles: newTiles(ow, l.convMaxTile()), kh: s.KH,
+		run: s.KW * f.in.pixel() / 4, xPix: s.Stride * f.in.pixel(), xLine: f.in.line, out: out, floor: reluFloor(relu),
+	}
 	f.biasOff = f.scratch.take(4 * out.padded)
 	rows := 1
 	if pool.Size > 0 {
@@ -123,9 +125,11 @@ func (f *ConvForward) row(i, r int, x, w, bias, y unsafe.Pointer, yPix int) {
 
 // pooled computes one block of channels and pools it.
 func (f *ConvForward) pooled(i int, x, w, bias, y, idx, rows unsafe.Pointer) {
-	t := convPool{src: rows, pix: f.sumPixel(), row: f.rowBytes(), step: f.pool.Stride * f.sumPixel(),
+	t := convPool{
+		src: rows, pix: f.sumPixel(), row: f.rowBytes(), step: f.pool.Stride * f.sumPixel(),
 		n: f.pw, c: f.corr.out.channels(i), size: f.pool.Size, yPix: f.shape.OC * f.dtype.bytes(), idxPix: f.shape.OC,
-		floor: reluFloor(f.relu), dead: int32(f.pool.Size * f.pool.Size)}
+		floor: reluFloor(f.relu), dead: int32(f.pool.Size * f.pool.Size),
+	}
 	if f.relu {
 		t.relu = ^uint32(0)
 	}

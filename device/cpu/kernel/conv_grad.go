@@ -89,8 +89,10 @@ func (g *gradImage) load(dy, idxOrY, scratch unsafe.Pointer) unsafe.Pointer {
 
 func (g *gradImage) unpool(p, dy, idx unsafe.Pointer) {
 	ph, pw := g.pool.Out(g.oh, g.ow)
-	t := convUnpool{pix: g.pix, row: g.line, step: g.pool.Stride * g.pix, n: pw, c: g.oc,
-		size: g.pool.Size, dyPix: g.oc * g.from.bytes(), idxPix: g.oc}
+	t := convUnpool{
+		pix: g.pix, row: g.line, step: g.pool.Stride * g.pix, n: pw, c: g.oc,
+		size: g.pool.Size, dyPix: g.oc * g.from.bytes(), idxPix: g.oc,
+	}
 	if overlaps(g.pool) {
 		t.add = ^uint32(0)
 	}

@@ -103,8 +103,10 @@ func (b *sparseBackward) image(x, px, packed, dy, idx, dx, acc, scratch unsafe.P
 // stage is the request for the first row of pooled gradients.
 func (b *sparseBackward) stage(acc, lists unsafe.Pointer) convStage {
 	pix := 4 * b.shape.C
-	st := convStage{db: unsafe.Add(acc, 4*sparseTaps*b.shape.C*b.oc), list: lists, delta: b.listsDelta, n: b.pw,
-		c: b.shape.OC, dyPix: b.shape.OC * b.dtype.bytes(), idxPix: b.shape.OC, pix: 4 * b.oc, xStep: int32(2 * pix)}
+	st := convStage{
+		db: unsafe.Add(acc, 4*sparseTaps*b.shape.C*b.oc), list: lists, delta: b.listsDelta, n: b.pw,
+		c: b.shape.OC, dyPix: b.shape.OC * b.dtype.bytes(), idxPix: b.shape.OC, pix: 4 * b.oc, xStep: int32(2 * pix),
+	}
 	if b.needX {
 		st.lists = 1
 	}
@@ -135,8 +137,10 @@ func (b *sparseBackward) stageBand(st *convStage, dy, idx unsafe.Pointer, first,
 // gradW adds the band's products to dw.
 func (b *sparseBackward) gradW(x, acc, scratch unsafe.Pointer) {
 	run := 3 * b.shape.C
-	t := convSparseW{grad: unsafe.Add(scratch, b.gradT), off: unsafe.Add(scratch, b.offT), list: unsafe.Add(scratch, b.list),
-		delta: b.listDelta, line: b.line, pix: 4 * b.slots, dwStep: 4 * 3 * run, n: b.shape.OC}
+	t := convSparseW{
+		grad: unsafe.Add(scratch, b.gradT), off: unsafe.Add(scratch, b.offT), list: unsafe.Add(scratch, b.list),
+		delta: b.listDelta, line: b.line, pix: 4 * b.slots, dwStep: 4 * 3 * run, n: b.shape.OC,
+	}
 	if vecs := run / 16; vecs <= 9 { // 27 sums and the broadcast fit the registers
 		t.x, t.dw, t.body = x, acc, 300+vecs
 		b.level.convSparseW(&t)
@@ -163,8 +167,10 @@ func (b *sparseBackward) gradX(x, packed, dx, lists, scratch unsafe.Pointer) {
 	}
 	clearBytes(sum, b.dxBytes)
 	for ch := 0; ch < s.C; ch += 16 {
-		t := convSparseX{dx: unsafe.Add(sum, 4*ch), w: unsafe.Add(packed, 4*ch*s.OC*sparseTaps), list: lists, delta: b.listsDelta,
-			pix: 4 * s.C, line: b.dxLine, jump: 2*b.dxLine - 8*b.pw*s.C, rows: b.ph, cols: b.pw}
+		t := convSparseX{
+			dx: unsafe.Add(sum, 4*ch), w: unsafe.Add(packed, 4*ch*s.OC*sparseTaps), list: lists, delta: b.listsDelta,
+			pix: 4 * s.C, line: b.dxLine, jump: 2*b.dxLine - 8*b.pw*s.C, rows: b.ph, cols: b.pw,
+		}
 		b.level.convSparseX(&t)
 	}
 	if b.direct && !b.mask {

@@ -66,8 +66,10 @@ func TestConvTileTwin(t *testing.T) {
 					bias := newTensor(program.Float32, width).fill(plusMinus(r))
 					yPix := width + r.IntN(2)*5
 					y := newOutputs(program.Float32, yPix*(m-1)+width, plusMinus(r))
-					c := convTile{x: x.ptr(), w: w.ptr(), bias: bias.ptr(), y: y.got.ptr(), xPix: 4 * xPix, xJump: 4 * (xLine - run),
-						yPix: 4 * yPix, kh: kh, run: run, m: m, floor: reluFloor(m%2 == 0)}
+					c := convTile{
+						x: x.ptr(), w: w.ptr(), bias: bias.ptr(), y: y.got.ptr(), xPix: 4 * xPix, xJump: 4 * (xLine - run),
+						yPix: 4 * yPix, kh: kh, run: run, m: m, floor: reluFloor(m%2 == 0),
+					}
 					l.convTile(nv, bf16, &c)
 					if c.y = y.want.ptr(); bf16 {
 						convTileBF16Go(&c, width)
@@ -98,8 +100,10 @@ func TestConvGradWTwin(t *testing.T) {
 					x := newTensor(d, (xLine*(rows-1)+xPix*(cols-1)+m)*per).fill(plusMinus(r))
 					dy := newTensor(d, (dyLine*(rows-1)+dyPix*(cols-1)+width)*per).fill(plusMinus(r))
 					dw := newOutputs(program.Float32, m*width, plusMinus(r))
-					c := convGradW{x: x.ptr(), dy: dy.ptr(), dw: dw.got.ptr(), xPix: 4 * xPix, dyPix: 4 * dyPix, xJump: 4 * (xLine - cols*xPix),
-						dyJump: 4 * (dyLine - cols*dyPix), rows: rows, cols: cols, m: m}
+					c := convGradW{
+						x: x.ptr(), dy: dy.ptr(), dw: dw.got.ptr(), xPix: 4 * xPix, dyPix: 4 * dyPix, xJump: 4 * (xLine - cols*xPix),
+						dyJump: 4 * (dyLine - cols*dyPix), rows: rows, cols: cols, m: m,
+					}
 					l.convGradW(nv, bf16, &c)
 					if c.dw = dw.want.ptr(); bf16 {
 						convGradWBF16Go(&c, width)
@@ -147,8 +151,10 @@ func TestConvRowsTwin(t *testing.T) {
 				mask := newTensor(rowDTypes[max(p[0], p[1])], n*(c+gap)).fill(anything(r))
 				for _, masked := range []bool{false, true} {
 					dst := newOutputs(rowDTypes[p[1]], n*(c+gap), plusMinus(r))
-					a := convRows{dst: dst.got.ptr(), src: src.ptr(), mask: mask.ptr(), n: n, c: c, dstPix: (c + gap) * p[1].bytes(),
-						srcPix: (c + gap) * p[0].bytes(), maskPix: (c + gap) * max(p[0], p[1]).bytes()}
+					a := convRows{
+						dst: dst.got.ptr(), src: src.ptr(), mask: mask.ptr(), n: n, c: c, dstPix: (c + gap) * p[1].bytes(),
+						srcPix: (c + gap) * p[0].bytes(), maskPix: (c + gap) * max(p[0], p[1]).bytes(),
+					}
 					l.convRows(&a, p[0], p[1], masked)
 					a.dst = dst.want.ptr()
 					convRowsGo(&a, p[0], p[1], masked)
@@ -168,8 +174,10 @@ func TestConvPoolTwin(t *testing.T) {
 				row := padded * (stride*(n-1) + size)
 				src := newTensor(program.Float32, row*size).fill(anything(r))
 				y, idx := newOutputs(rowDTypes[e], n*(c+1)-1, plusMinus(r)), newOutputs(program.Uint8, n*(c+2)-2, func() float64 { return 9 })
-				a := convPool{src: src.ptr(), y: y.got.ptr(), idx: idx.got.ptr(), pix: 4 * padded, row: 4 * row, step: 4 * padded * stride,
-					n: n, c: c, size: size, yPix: (c + 1) * e.bytes(), idxPix: c + 2, floor: reluFloor(c%2 == 0), dead: int32(size * size)}
+				a := convPool{
+					src: src.ptr(), y: y.got.ptr(), idx: idx.got.ptr(), pix: 4 * padded, row: 4 * row, step: 4 * padded * stride,
+					n: n, c: c, size: size, yPix: (c + 1) * e.bytes(), idxPix: c + 2, floor: reluFloor(c%2 == 0), dead: int32(size * size),
+				}
 				if c%2 == 0 {
 					a.relu = ^uint32(0)
 				}
@@ -200,8 +208,10 @@ func TestConvUnpoolTwin(t *testing.T) {
 				dy := newTensor(rowDTypes[p[0]], n*c).fill(plusMinus(r))
 				idx := newTensor(program.Uint8, n*c).fill(func() float64 { return float64(r.IntN(size*size + 1)) })
 				dst := newOutputs(rowDTypes[p[1]], row*size, plusMinus(r))
-				a := convUnpool{dst: dst.got.ptr(), dy: dy.ptr(), idx: idx.ptr(), pix: padded * p[1].bytes(), row: row * p[1].bytes(),
-					step: stride * padded * p[1].bytes(), n: n, c: c, size: size, dyPix: c * p[0].bytes(), idxPix: c}
+				a := convUnpool{
+					dst: dst.got.ptr(), dy: dy.ptr(), idx: idx.ptr(), pix: padded * p[1].bytes(), row: row * p[1].bytes(),
+					step: stride * padded * p[1].bytes(), n: n, c: c, size: size, dyPix: c * p[0].bytes(), idxPix: c,
+				}
 				if stride < size {
 					a.add = ^uint32(0)
 				}
@@ -322,8 +332,10 @@ func sparseTwin(t *testing.T, l Level, r *rand.Rand, c int, e rowType) {
 		rows, vecs = 1, min(vecs, 24)
 	}
 	dw, list := newOutputs(program.Float32, c*rows*vecs*16, plusMinus(r)), newTensor(program.Float32, 64)
-	w := convSparseW{x: x.ptr(), grad: gradT.want.ptr(), off: offT.want.ptr(), dw: dw.got.ptr(), list: list.ptr(), delta: 128, line: line,
-		pix: 64, dwStep: 64 * rows * vecs, n: c, body: 100*rows + vecs}
+	w := convSparseW{
+		x: x.ptr(), grad: gradT.want.ptr(), off: offT.want.ptr(), dw: dw.got.ptr(), list: list.ptr(), delta: 128, line: line,
+		pix: 64, dwStep: 64 * rows * vecs, n: c, body: 100*rows + vecs,
+	}
 	l.convSparseW(&w)
 	list.checkGuards(t, what+": list")
 	w.dw = dw.want.ptr()

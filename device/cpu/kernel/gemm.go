@@ -55,7 +55,7 @@ func (s GEMMShape) check() error {
 	case s.ReLU && s.MaskReLU:
 		return errors.New("ReLU and MaskReLU exclude each other")
 	case s.ColSum && s.TransB:
-		return errors.New("ColSum wants B as it is")
+		return errors.New("column sums want B as it is: ColSum goes without TransB")
 	}
 	return nil
 }
@@ -174,8 +174,10 @@ func (g *GEMM) task(worker, task int) {
 		return
 	}
 	s := &g.shape
-	b := gemmBlock{GEMM: g, m0: task % g.blockRows * g.mc, n0: task / g.blockRows * g.nc,
-		scratch: unsafe.Add(g.work, worker*g.layout.worker)}
+	b := gemmBlock{
+		GEMM: g, m0: task % g.blockRows * g.mc, n0: task / g.blockRows * g.nc,
+		scratch: unsafe.Add(g.work, worker*g.layout.worker),
+	}
 	b.m, b.n = min(g.mc, s.M-b.m0), min(g.nc, s.N-b.n0)
 	b.run()
 }

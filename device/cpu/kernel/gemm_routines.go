@@ -48,8 +48,10 @@ type gemmRoutines struct {
 
 // newPortableGEMM gives the routines in Go for tiles of any size.
 func newPortableGEMM(s GEMMShape, rows, cols, heights int) gemmRoutines {
-	r := gemmRoutines{rows: rows, cols: cols, heights: heights, vector: cols, packed: 4, perStep: 1, sum: 4,
-		store: gemmStore(s, cols), prefetch: func(unsafe.Pointer, int, int) {}}
+	r := gemmRoutines{
+		rows: rows, cols: cols, heights: heights, vector: cols, packed: 4, perStep: 1, sum: 4,
+		store: gemmStore(s, cols), prefetch: func(unsafe.Pointer, int, int) {},
+	}
 	switch s.A {
 	case program.Float64:
 		r.packed, r.sum = 8, 8

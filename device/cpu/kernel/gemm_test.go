@@ -17,15 +17,15 @@ import (
 
 // gemmCase is a product with its operands as bytes in the dtypes of its shape, and as float64.
 type gemmCase struct {
-	shape                 GEMMShape
-	a, b, c, mask         []byte
-	bias, colSum          []byte
-	fa, fb, fbias, fmask  []float64
-	guards                []guarded[byte]
-	fence                 bool // operands end where unreadable memory begins
-	free                  []func()
-	offset                int // in elements, from a 64-byte boundary
-	maxError, maxOfColSum float64
+	shape                GEMMShape
+	a, b, c, mask        []byte
+	bias, colSum         []byte
+	fa, fb, fbias, fmask []float64
+	guards               []guarded[byte]
+	fence                bool // operands end where unreadable memory begins
+	free                 []func()
+	offset               int // in elements, from a 64-byte boundary
+	maxError             float64
 }
 
 func newGEMMCase(t testing.TB, s GEMMShape, r *rand.Rand, offset int, fence bool) *gemmCase {
@@ -100,8 +100,10 @@ func get(b []byte, d program.DType, i int) float64 {
 
 // unit is half the distance of 1 and the next number of d: what rounding may be off, relatively.
 func unit(d program.DType) float64 {
-	return map[program.DType]float64{program.Float64: 0x1p-53, program.Float32: 0x1p-24, program.Float16: 0x1p-11,
-		program.BFloat16: 0x1p-8}[d]
+	return map[program.DType]float64{
+		program.Float64: 0x1p-53, program.Float32: 0x1p-24, program.Float16: 0x1p-11,
+		program.BFloat16: 0x1p-8,
+	}[d]
 }
 
 func (c *gemmCase) run(t testing.TB, l Level, p *pool.Pool) *GEMM {

@@ -30,8 +30,10 @@ type conv struct {
 
 func drawConv(t *rapid.T) conv {
 	i := func(name string, lo, hi int) int { return rapid.IntRange(lo, hi).Draw(t, name) }
-	c := conv{Conv: ref.Conv{KH: i("kh", 1, 4), KW: i("kw", 1, 4), Stride: i("stride", 1, 3), Pad: i("pad", 0, 3)},
-		B: i("batch", 1, 3), C: i("channels", 1, 6), OC: i("filters", 1, 9)}
+	c := conv{
+		Conv: ref.Conv{KH: i("kh", 1, 4), KW: i("kw", 1, 4), Stride: i("stride", 1, 3), Pad: i("pad", 0, 3)},
+		B:    i("batch", 1, 3), C: i("channels", 1, 6), OC: i("filters", 1, 9),
+	}
 	c.H, c.W = max(1, c.KH-2*c.Pad)+i("more h", 0, 5), max(1, c.KW-2*c.Pad)+i("more w", 0, 5)
 	c.OH, c.OW = c.Out(c.H, c.W)
 	c.x, c.w, c.b = random(1, c.B*c.H*c.W*c.C), random(2, c.KH*c.KW*c.C*c.OC), random(3, c.OC)
