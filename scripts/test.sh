@@ -41,10 +41,16 @@ scripts/lint.sh
 step "generated assembly is what the generator makes"
 go run ./device/cpu/gen --check
 
-step "instruction-set levels"
+step "instruction-set levels, as a user forces them; the tests above went through all that this machine has"
+bin=$(mktemp -d)
+trap 'rm -rf "$bin"' EXIT
+go build -o "$bin/train" ./cmd/train
 for level in portable avx2 avx512; do
-  HALFSTEP_CPU=$level go test -count=1 -short ./trainer ./device/cpu || {
-    go run ./cmd/train devices | sed -n 1p; echo "level $level failed" >&2; exit 1; }
+  if HALFSTEP_CPU=$level "$bin/train" devices | grep -q "^cpu .*$level,"; then
+    HALFSTEP_CPU=$level "$bin/train" --config mlp_amp --fast-dev-run
+  else
+    echo "$level: not on this machine"
+  fi
 done
 
 step "race detector"
