@@ -16,20 +16,24 @@ esac
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-for capability in 75 80; do
-	nvcc -ptx -arch=compute_$capability -std=c++17 -O3 -fmad=false -o "$tmp/sm$capability.ptx" kernels/sm$capability.cu
+# Module and compute capability that it is compiled for.
+modules="base:75 f32:75 f16:75 bf16:80 tf32:80"
+
+for m in $modules; do
+	name=${m%:*} capability=${m#*:}
+	nvcc -ptx -arch=compute_$capability -std=c++17 -O3 -fmad=false -o "$tmp/$name.ptx" kernels/$name.cu
 	if [ -z "$check" ]; then
-		cp "$tmp/sm$capability.ptx" ptx/
-	elif ! cmp -s "$tmp/sm$capability.ptx" ptx/sm$capability.ptx; then
-		echo "ptx: ptx/sm$capability.ptx is not what the sources give; run scripts/ptx.sh" >&2
+		cp "$tmp/$name.ptx" ptx/
+	elif ! cmp -s "$tmp/$name.ptx" ptx/$name.ptx; then
+		echo "ptx: ptx/$name.ptx is not what the sources give; run scripts/ptx.sh" >&2
 		exit 1
 	fi
 done
 
 for sm in 75 80 86 89 90; do
-	for capability in 75 80; do
-		[ "$sm" -ge "$capability" ] || continue
-		ptxas -v -arch=sm_$sm -o /dev/null "ptx/sm$capability.ptx" 2>&1 | awk -v sm="$sm" '
+	for m in $modules; do
+		[ "$sm" -ge "${m#*:}" ] || continue
+		ptxas -v -arch=sm_$sm -o /dev/null "ptx/${m%:*}.ptx" 2>&1 | awk -v sm="$sm" '
 			/Compiling entry function/ { name = $7; gsub(/\047/, "", name) }
 			/bytes spill stores/ { spill = $5 + $9 }
 			/Used .* registers/ {

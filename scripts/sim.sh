@@ -21,11 +21,11 @@ compile() {
 	g++ $flags -x c++ -c "$1" -o "$object"
 }
 
-for source in *.cpp ../kernels/sm75.cu ../kernels/sm80.cu; do
+for source in *.cpp ../kernels/*.cu; do
 	compile "$source"
 done
 cd build
 g++ -o selftest selftest.cpp.o grid.cpp.o fiber.cpp.o
 ./selftest
-g++ -shared -Wl,-z,defs -Wl,-soname,libcuda.so.1 -o libcuda.so.1 driver_*.cpp.o grid.cpp.o fiber.cpp.o sm75.cu.o sm80.cu.o
+g++ -shared -Wl,-z,defs -Wl,-soname,libcuda.so.1 -o libcuda.so.1 driver_*.cpp.o grid.cpp.o fiber.cpp.o ./*.cu.o
 echo "sim: $PWD/libcuda.so.1"

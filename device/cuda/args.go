@@ -193,3 +193,13 @@ type convArgs struct {
 	pool, ph, pw                             int32
 	vecA, vecB                               int32
 }
+
+type matmul64Args struct {
+	c, a, b ptr
+	m, n, k int32
+}
+
+type peakArgs struct {
+	out    ptr
+	rounds int32
+}

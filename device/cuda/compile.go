@@ -127,7 +127,7 @@ func elementwise[A any](b *builder, name string, n int, args A) {
 func scalar[A any](b *builder, name string, args A) { add(b, name, [3]int{1, 1, 1}, 1, args) }
 
 // suffix is how kernel names tell an element type.
-func (b *builder) suffix(d program.DType) string {
+func suffix(d program.DType) string {
 	switch d {
 	case program.Float16:
 		return "_f16"

@@ -37,8 +37,7 @@ type Device struct {
 // pinnedBytes is enough for counters, metrics and a learning-rate table.
 const pinnedBytes = 64 << 10
 
-// Open finds the GPU and has its driver compile the kernels. Without a driver, a GPU, or a new enough one of each it fails
-// and says which.
+// Open finds the GPU. Without a driver, a GPU, or a new enough one of each it fails and says which.
 func Open(o Options) (*Device, error) {
 	if err := driver.Open(); err != nil {
 		return nil, err
@@ -74,9 +73,7 @@ func (d *Device) start() (err error) {
 	if d.pinned, err = driver.AllocPinned(pinnedBytes); err != nil {
 		return errors.Join(err, d.gpu.Release())
 	}
-	if d.kernels, err = loadKernels(d.capability()); err != nil {
-		return errors.Join(err, d.gpu.Release())
-	}
+	d.kernels = newKernels(d.capability())
 	return nil
 }
 

@@ -11,34 +11,39 @@ import (
 	"halfstep/device/cuda/ptx"
 )
 
-// kernels are the loaded modules and what is known of their kernels.
+// kernels finds kernels by name. A module is compiled by the driver when the first of its kernels is asked for; the
+// driver keeps the result on disk for the next process. All methods run on the device's thread.
 type kernels struct {
-	modules   []driver.Module
-	argBytes  map[string]int // size of each kernel's struct
-	functions map[string]driver.Function
-	module    map[string]driver.Module
+	capability int
+	sources    []*module
+	functions  map[string]driver.Function
 }
 
-// loadKernels compiles the PTX that the GPU can run, on the device's thread.
-func loadKernels(capability int) (*kernels, error) {
-	k := &kernels{argBytes: map[string]int{}, functions: map[string]driver.Function{}, module: map[string]driver.Module{}}
-	for _, m := range []struct {
-		capability int
-		ptx        string
-	}{{75, ptx.SM75}, {80, ptx.SM80}} {
-		if capability < m.capability {
-			continue
-		}
-		module, err := driver.LoadModule(m.ptx)
-		if err != nil {
-			return nil, err
-		}
-		k.modules = append(k.modules, module)
-		for name, bytes := range entries(m.ptx) {
-			k.argBytes[name], k.module[name] = bytes, module
-		}
+// module is a PTX text with the size of each kernel's struct.
+type module struct {
+	ptx      string
+	target   int // compute capability times ten
+	argBytes map[string]int
+	loaded   *driver.Module
+}
+
+func newKernels(capability int) *kernels {
+	k := &kernels{capability: capability, functions: map[string]driver.Function{}}
+	for _, text := range []string{ptx.Base, ptx.F32, ptx.F16, ptx.BF16, ptx.TF32} {
+		k.sources = append(k.sources, &module{ptx: text, target: target(text), argBytes: entries(text)})
 	}
-	return k, nil
+	return k
+}
+
+// target reads the compute capability of a PTX text: `.target sm_75` is 75.
+func target(text string) int {
+	_, rest, _ := strings.Cut(text, ".target sm_")
+	number, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.Atoi(strings.TrimSpace(number))
+	if err != nil {
+		return 0 // the driver will tell
+	}
+	return n
 }
 
 // entries lists the kernels of a PTX text with the size of their one parameter:
@@ -65,28 +70,48 @@ func entries(text string) map[string]int {
 	}
 }
 
-// find gives a kernel whose struct has so many bytes, on the device's thread.
+// find gives a kernel whose struct has so many bytes.
 func (k *kernels) find(name string, argBytes int) (driver.Function, error) {
-	want, ok := k.argBytes[name]
-	if !ok {
-		return driver.Function{}, fmt.Errorf("no kernel %s for this GPU", name)
-	}
-	if want != argBytes {
-		return driver.Function{}, fmt.Errorf("kernel %s takes %d bytes, given %d", name, want, argBytes)
-	}
 	if f, ok := k.functions[name]; ok {
 		return f, nil
 	}
-	f, err := k.module[name].Function(name)
-	if err == nil {
-		k.functions[name] = f
+	for _, m := range k.sources {
+		want, ok := m.argBytes[name]
+		switch {
+		case !ok:
+			continue
+		case want != argBytes:
+			return driver.Function{}, fmt.Errorf("kernel %s takes %d bytes, given %d", name, want, argBytes)
+		case m.target > k.capability:
+			return driver.Function{}, fmt.Errorf("kernel %s needs compute capability %d.%d, this GPU has %d.%d: %w",
+				name, m.target/10, m.target%10, k.capability/10, k.capability%10, errNoKernel)
+		}
+		f, err := m.function(name)
+		if err == nil {
+			k.functions[name] = f
+		}
+		return f, err
 	}
-	return f, err
+	return driver.Function{}, fmt.Errorf("%w %s", errNoKernel, name)
+}
+
+func (m *module) function(name string) (driver.Function, error) {
+	if m.loaded == nil {
+		loaded, err := driver.LoadModule(m.ptx)
+		if err != nil {
+			return driver.Function{}, err
+		}
+		m.loaded = &loaded
+	}
+	return m.loaded.Function(name)
 }
 
 func (k *kernels) unload() error {
-	for _, m := range k.modules {
-		if err := m.Unload(); err != nil {
+	for _, m := range k.sources {
+		if m.loaded == nil {
+			continue
+		}
+		if err := m.loaded.Unload(); err != nil {
 			return err
 		}
 	}

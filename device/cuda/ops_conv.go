@@ -91,16 +91,30 @@ func (b *builder) convGradW(v conv, x, dw *program.Value, dy ptr) {
 	})
 }
 
-// conv2DBackwardWork has room for the gradient at the convolution's own output, and each product's partials.
+// sumsWork is the workspace of the weights' and the bias's gradients.
+func (v conv) sumsWork(o program.Conv2DBackward, d program.DType) int64 {
+	bytes := v.gradW().work()
+	if o.Bias {
+		bytes += columnWork(v.output(d))
+	}
+	return bytes
+}
+
+// lends tells whether dx, which is written last, has room for the partial sums of the other gradients until then.
+func lends(i *program.Instr, o program.Conv2DBackward, sums int64) bool {
+	return o.NeedX && i.Out[len(i.Out)-1].Bytes >= sums
+}
+
+// conv2DBackwardWork has room for the gradient at the convolution's own output, and for partial sums.
 func conv2DBackwardWork(i *program.Instr, o program.Conv2DBackward) int64 {
 	v := newConv(o.Conv, i.In[0], i.In[1])
 	d := i.In[0].DType
-	bytes := v.gradW().work()
+	var bytes int64
 	if o.Pool.Size > 0 || o.ReLU {
-		bytes += v.outputBytes(d)
+		bytes = v.outputBytes(d)
 	}
-	if o.Bias {
-		bytes += columnWork(v.output(d))
+	if sums := v.sumsWork(o, d); !lends(i, o, sums) {
+		bytes += sums
 	}
 	if o.NeedX {
 		bytes += v.gradX().work()
@@ -113,26 +127,21 @@ func (v conv) output(d program.DType) *program.Value {
 	return &program.Value{Name: "dz", Shape: []int{v.batch, v.oh, v.ow, v.oc}, DType: d}
 }
 
-// conv2DBackward undoes the pool and the ReLU in the workspace, then computes the gradients.
 func conv2DBackward(b *builder, i *program.Instr, o program.Conv2DBackward) {
-	x, w, dy := i.In[0], i.In[1], b.ptr(i.In[2])
-	v := newConv(o.Conv, x, w)
-	dz := v.output(x.DType)
-	switch {
-	case o.Pool.Size > 0: // a window that ReLU removed is marked by a position outside
-		unpooled := b.take(v.outputBytes(x.DType))
-		b.pool("max_pool2d_grad", o.Pool, unpooled, b.ptr(i.In[3]), dy, dz.Elems(), x.DType, dz.Shape, false)
-		dy = unpooled
-	case o.ReLU:
-		masked := b.take(v.outputBytes(x.DType))
-		b.activationGrad(masked, i.In[3], dy, ref.ReLU)
-		dy = masked
+	x := i.In[0]
+	v := newConv(o.Conv, x, i.In[1])
+	dz := b.outputGrad(i, o, v)
+	work := b.work
+	borrowed := lends(i, o, v.sumsWork(o, x.DType))
+	if borrowed {
+		b.work = b.ptr(i.Out[len(i.Out)-1])
 	}
-	b.convGradW(v, x, i.Out[0], dy)
-	next := 1
+	b.convGradW(v, x, i.Out[0], dz)
 	if o.Bias {
-		b.biasGrad(dz, dy, b.ptr(i.Out[next]))
-		next++
+		b.biasGrad(v.output(x.DType), dz, b.ptr(i.Out[1]))
+	}
+	if borrowed {
+		b.work = work
 	}
 	if !o.NeedX {
 		return
@@ -141,5 +150,22 @@ func conv2DBackward(b *builder, i *program.Instr, o program.Conv2DBackward) {
 	if o.MaskX {
 		mask = b.ptr(x)
 	}
-	b.convGradX(v, i.Out[next], w, dy, mask)
+	b.convGradX(v, i.Out[len(i.Out)-1], i.In[1], dz, mask)
+}
+
+// outputGrad is the gradient at the convolution's own output: dy, or in the workspace dy with the pool and ReLU undone.
+func (b *builder) outputGrad(i *program.Instr, o program.Conv2DBackward, v conv) ptr {
+	d, dy := i.In[0].DType, b.ptr(i.In[2])
+	switch {
+	case o.Pool.Size > 0: // a window that ReLU removed is marked by a position outside
+		dz := b.take(v.outputBytes(d))
+		like := v.output(d)
+		b.pool("max_pool2d_grad", o.Pool, dz, b.ptr(i.In[3]), dy, like.Elems(), d, like.Shape, false)
+		return dz
+	case o.ReLU:
+		dz := b.take(v.outputBytes(d))
+		b.activationGrad(dz, i.In[3], dy, ref.ReLU)
+		return dz
+	}
+	return dy
 }

@@ -24,7 +24,7 @@ func zero(b *builder, i *program.Instr, _ program.Zero) {
 
 func activation(b *builder, i *program.Instr, o program.Activation) {
 	x := i.In[0]
-	elementwise(b, "activation"+b.suffix(x.DType), x.Elems(),
+	elementwise(b, "activation"+suffix(x.DType), x.Elems(),
 		activationArgs{y: b.ptr(i.Out[0]), x: b.ptr(x), n: int32(x.Elems()), kind: int32(o.Kind)})
 }
 
@@ -34,13 +34,13 @@ func activationGrad(b *builder, i *program.Instr, o program.ActivationGrad) {
 
 // activationGrad computes dx from the saved operand and dy.
 func (b *builder) activationGrad(dx ptr, saved *program.Value, dy ptr, kind ref.Activation) {
-	elementwise(b, "activation_grad"+b.suffix(saved.DType), saved.Elems(),
+	elementwise(b, "activation_grad"+suffix(saved.DType), saved.Elems(),
 		activationArgs{y: dx, x: b.ptr(saved), dy: dy, n: int32(saved.Elems()), kind: int32(kind)})
 }
 
-func add2(b *builder, i *program.Instr, _ program.Add) {
+func addTensors(b *builder, i *program.Instr, _ program.Add) {
 	x := i.In[0]
-	elementwise(b, "add"+b.suffix(x.DType), x.Elems(),
+	elementwise(b, "add"+suffix(x.DType), x.Elems(),
 		addArgs{y: b.ptr(i.Out[0]), a: b.ptr(x), b: b.ptr(i.In[1]), n: int32(x.Elems())})
 }
 
@@ -53,7 +53,7 @@ func dropout(b *builder, i *program.Instr, o program.Dropout) {
 	elems := x.Elems() / samples
 	key := philox.Key(o.Seed)
 	blocks := ceilDiv(elems, 64) * 16 // Philox blocks of one sample, a thread each
-	add(b, "dropout"+b.suffix(x.DType), [3]int{ceilDiv(samples*blocks, threads), 1, 1}, threads, dropoutArgs{
+	add(b, "dropout"+suffix(x.DType), [3]int{ceilDiv(samples*blocks, threads), 1, 1}, threads, dropoutArgs{
 		y: b.ptr(i.Out[0]), mask: b.ptr(i.Out[1]), x: b.ptr(x), counters: b.ptr(i.In[1]), samples: int32(samples), elems: int32(elems),
 		key0: key[0], key1: key[1], purpose: philox.Dropout + uint32(o.Layer),
 		threshold: ref.DropoutThreshold(o.Rate), scale: ref.DropoutScale(o.Rate),
@@ -62,7 +62,7 @@ func dropout(b *builder, i *program.Instr, o program.Dropout) {
 
 func applyMask(b *builder, i *program.Instr, o program.ApplyMask) {
 	dy := i.In[0]
-	elementwise(b, "apply_mask"+b.suffix(dy.DType), dy.Elems(), applyMaskArgs{
+	elementwise(b, "apply_mask"+suffix(dy.DType), dy.Elems(), applyMaskArgs{
 		dx: b.ptr(i.Out[0]), dy: b.ptr(dy), mask: b.ptr(i.In[1]), n: int32(dy.Elems()), scale: ref.DropoutScale(o.Rate),
 	})
 }
@@ -70,7 +70,7 @@ func applyMask(b *builder, i *program.Instr, o program.ApplyMask) {
 func gatherImages(b *builder, i *program.Instr, o program.GatherImages) {
 	s, x := i.In[0].Shape, i.Out[0]
 	key := philox.Key(o.Seed)
-	elementwise(b, "gather_images"+b.suffix(x.DType), x.Elems(), gatherImagesArgs{
+	elementwise(b, "gather_images"+suffix(x.DType), x.Elems(), gatherImagesArgs{
 		x: b.ptr(x), images: b.ptr(i.In[0]), order: b.ptr(i.In[1]), counters: b.ptr(i.In[2]), batch: int32(x.Shape[0]),
 		h: int32(s[1]), w: int32(s[2]), c: int32(s[3]), shift: int32(o.Shift), key0: key[0], key1: key[1], mean: o.Mean, std: o.Std,
 	})

@@ -14,13 +14,13 @@ func rowwise[A any](b *builder, name string, rows int, args A) {
 
 func softmax(b *builder, i *program.Instr, _ program.Softmax) {
 	x := i.In[0]
-	rowwise(b, "softmax"+b.suffix(x.DType), x.Shape[0],
+	rowwise(b, "softmax"+suffix(x.DType), x.Shape[0],
 		softmaxArgs{y: b.ptr(i.Out[0]), x: b.ptr(x), rows: int32(x.Shape[0]), c: int32(x.Shape[1])})
 }
 
 func softmaxGrad(b *builder, i *program.Instr, _ program.SoftmaxGrad) {
 	y := i.In[0]
-	rowwise(b, "softmax_grad"+b.suffix(y.DType), y.Shape[0],
+	rowwise(b, "softmax_grad"+suffix(y.DType), y.Shape[0],
 		softmaxArgs{y: b.ptr(i.Out[0]), x: b.ptr(y), dy: b.ptr(i.In[1]), rows: int32(y.Shape[0]), c: int32(y.Shape[1])})
 }
 
@@ -33,7 +33,7 @@ func crossEntropy(b *builder, i *program.Instr, o program.CrossEntropy) {
 	x := i.In[0]
 	rows := x.Shape[0]
 	losses := b.take(8 * int64(rows))
-	rowwise(b, "cross_entropy"+b.suffix(x.DType), rows, crossEntropyArgs{
+	rowwise(b, "cross_entropy"+suffix(x.DType), rows, crossEntropyArgs{
 		rowLoss: losses, x: b.ptr(x), labels: b.ptr(i.In[1]), rows: int32(rows), c: int32(x.Shape[1]), smoothing: o.Smoothing,
 	})
 	b.sumTerms(i.Out[0], losses, rows, float64(rows))
@@ -42,7 +42,7 @@ func crossEntropy(b *builder, i *program.Instr, o program.CrossEntropy) {
 func crossEntropyGrad(b *builder, i *program.Instr, o program.CrossEntropyGrad) {
 	x := i.In[0]
 	rows := x.Shape[0]
-	rowwise(b, "cross_entropy_grad"+b.suffix(x.DType), rows, crossEntropyArgs{
+	rowwise(b, "cross_entropy_grad"+suffix(x.DType), rows, crossEntropyArgs{
 		dx: b.ptr(i.Out[0]), x: b.ptr(x), labels: b.ptr(i.In[1]), dloss: b.ptr(i.In[2]),
 		rows: int32(rows), c: int32(x.Shape[1]), smoothing: o.Smoothing,
 	})

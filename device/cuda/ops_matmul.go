@@ -75,7 +75,7 @@ func multiply[A any](b *builder, name string, p product, d, out program.DType, e
 	grid := [3]int{ceilDiv(p.n, tileN), ceilDiv(p.m, tileM), int(e.splits)}
 	add(b, name+b.arithmetic(d), grid, mmThreads, args(e))
 	if e.splits > 1 {
-		elementwise(b, "matmul_finish"+b.suffix(d), p.m*p.n, e)
+		elementwise(b, "matmul_finish"+suffix(d), p.m*p.n, e)
 	}
 }
 
@@ -84,7 +84,7 @@ func (b *builder) arithmetic(d program.DType) string {
 	if d == program.Float32 && b.d.opts.TF32 && b.d.capability() >= 80 {
 		return "_tf32"
 	}
-	return b.suffix(d)
+	return suffix(d)
 }
 
 // vectors tells whether rows of n elements are whole 16-byte vectors.

@@ -31,14 +31,14 @@ func columnWork(v *program.Value) int64 {
 	return alignUp(8 * int64(ceilDiv(v.Elems()/c, sumRows)) * int64(c))
 }
 
-// columnSums appends the two launches of a sum over all but the last dimension of x, in float64: partials, then out. f
-// fills in what the kinds need beyond x.
+// columnSums appends the two launches of a sum over all but the last dimension of x, in float64: partials, then
+// out. at is where x lies; sum and finish say what is summed and how it ends.
 func (b *builder) columnSums(x *program.Value, at ptr, out ptr, sum columnSumArgs, finish columnFinishArgs) {
 	c := channels(x)
 	rows := x.Elems() / c
 	blocks := ceilDiv(rows, sumRows)
 	sum.x, sum.rows, sum.c = at, int32(rows), int32(c)
-	add(b, "column_sums"+b.suffix(x.DType), [3]int{ceilDiv(c, sumChannels), blocks, 1}, threads, sum)
+	add(b, "column_sums"+suffix(x.DType), [3]int{ceilDiv(c, sumChannels), blocks, 1}, threads, sum)
 	finish.out, finish.partials, finish.blocks, finish.rows, finish.c = out, sum.partials, int32(blocks), int32(rows), int32(c)
 	add(b, "column_finish", [3]int{ceilDiv(c, threads), 1, 1}, threads, finish)
 }
@@ -64,7 +64,7 @@ func batchStats(b *builder, i *program.Instr, _ program.BatchStats) {
 
 func batchNorm(b *builder, i *program.Instr, o program.BatchNorm) {
 	x := i.In[0]
-	elementwise(b, "batch_norm"+b.suffix(x.DType), x.Elems(), batchNormArgs{
+	elementwise(b, "batch_norm"+suffix(x.DType), x.Elems(), batchNormArgs{
 		y: b.ptr(i.Out[0]), x: b.ptr(x), gamma: b.ptr(i.In[1]), beta: b.ptr(i.In[2]), mean: b.ptr(i.In[3]), variance: b.ptr(i.In[4]),
 		n: int32(x.Elems()), c: int32(channels(x)), eps: o.Eps,
 	})
@@ -79,7 +79,7 @@ func batchNormGradGamma(b *builder, i *program.Instr, o program.BatchNormGradGam
 
 func batchNormGradX(b *builder, i *program.Instr, o program.BatchNormGradX) {
 	x := i.In[0]
-	elementwise(b, "batch_norm_grad_x"+b.suffix(x.DType), x.Elems(), batchNormArgs{
+	elementwise(b, "batch_norm_grad_x"+suffix(x.DType), x.Elems(), batchNormArgs{
 		y: b.ptr(i.Out[0]), x: b.ptr(x), gamma: b.ptr(i.In[1]), mean: b.ptr(i.In[2]), variance: b.ptr(i.In[3]), dy: b.ptr(i.In[4]),
 		dgamma: b.ptr(i.In[5]), dbeta: b.ptr(i.In[6]), n: int32(x.Elems()), c: int32(channels(x)), eps: o.Eps,
 	})

@@ -14,7 +14,7 @@ func (b *builder) pool(name string, p ref.Pool, y, idx, x ptr, n int, d program.
 		y: y, idx: idx, x: x, n: int32(n), h: int32(s[1]), w: int32(s[2]), c: int32(s[3]), ph: int32(ph), pw: int32(pw),
 		size: int32(p.Size), stride: int32(p.Stride), mark: int32of(mark),
 	}
-	elementwise(b, name+b.suffix(d), n, a)
+	elementwise(b, name+suffix(d), n, a)
 }
 
 func int32of(v bool) int32 {

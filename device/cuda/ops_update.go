@@ -3,6 +3,8 @@
 package cuda
 
 import (
+	"unsafe"
+
 	"halfstep/model/op/ref"
 	"halfstep/program"
 )
@@ -132,8 +134,8 @@ func (b *builder) optimizers(group []*program.Instr) {
 	add(b, name, [3]int{blocks, 1, 1}, threads, a)
 }
 
-// optimizerTensorBytes is the size of an optimizerTensor.
-const optimizerTensorBytes = 64
+// optimizerTensorBytes is the size of a row of the table.
+const optimizerTensorBytes = int64(unsafe.Sizeof(optimizerTensor{}))
 
 // attributes fills in an optimizer's numbers and gives its kernel's name.
 func (a *optimizerArgs) attributes(op program.OptimizerStep) string {

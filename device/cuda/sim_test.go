@@ -10,6 +10,7 @@ import (
 	"halfstep/device/conformance"
 	"halfstep/device/cpu"
 	"halfstep/device/cpu/kernel"
+	"halfstep/device/cuda/driver"
 )
 
 // needSimulator skips the test where HALFSTEP_LIBCUDA does not name the simulator.
@@ -65,4 +66,24 @@ func TestConformance(t *testing.T) {
 				conformance.Options{Reference: portable, Slow: true})
 		})
 	}
+}
+
+// TestGPU runs the suite on a real GPU. scripts/gpu_check.sh asks for it.
+func TestGPU(t *testing.T) {
+	if os.Getenv("HALFSTEP_TEST_GPU") == "" {
+		t.Skip("runs on a GPU when HALFSTEP_TEST_GPU is set")
+	}
+	conformance.Run(t, func(t testing.TB) device.Device {
+		d, err := Open(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		t.Logf("%+v, driver for CUDA %d", d.Properties(), driver.Version())
+		return d
+	}, conformance.Options{Reference: portable})
 }

@@ -12,7 +12,7 @@ var table = tableOf(
 	on(gatherImages), on(gatherRows), on(oneHot), on(constant), on(cast),
 	on(conv2D), on(conv2DGradX), on(conv2DGradW), on(conv2DBackward), on(biasGrad),
 	on(linear), on(linearGradX), on(linearGradW),
-	on(activation), on(activationGrad), on(softmax), on(softmaxGrad), on(add2), on(reshape),
+	on(activation), on(activationGrad), on(softmax), on(softmaxGrad), on(addTensors), on(reshape),
 	on(maxPool2D), on(maxPool2DGrad), on(avgPool2D), on(avgPool2DGrad),
 	on(dropout), on(applyMask),
 	on(batchStats), on(batchNorm), on(batchNormGradGamma), on(batchNormGradX), on(updateRunning), on(commitRunning),

@@ -4,6 +4,7 @@ package devices
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -11,7 +12,8 @@ import (
 	"halfstep/device/cuda"
 )
 
-// openCUDA opens cuda or cuda:N.
+// openCUDA opens cuda or cuda:N. The environment variable HALFSTEP_CUDA, a list of tf32 and no_graph, sets cuda.Options for
+// comparisons.
 func openCUDA(name string) (device.Device, error) {
 	var o cuda.Options
 	if _, number, ok := strings.Cut(name, ":"); ok {
@@ -20,6 +22,16 @@ func openCUDA(name string) (device.Device, error) {
 			return nil, fmt.Errorf("%q is no device: want cuda or cuda:N", name)
 		}
 		o.Ordinal = n
+	}
+	for _, word := range strings.FieldsFunc(os.Getenv("HALFSTEP_CUDA"), func(r rune) bool { return r == ',' }) {
+		switch word {
+		case "tf32":
+			o.TF32 = true
+		case "no_graph":
+			o.NoGraph = true
+		default:
+			return nil, fmt.Errorf("HALFSTEP_CUDA: %q, want tf32 or no_graph", word)
+		}
 	}
 	d, err := cuda.Open(o)
 	if err != nil {

@@ -4,12 +4,17 @@ package ptx
 
 import _ "embed"
 
-// SM75 runs on every supported GPU (compute capability 7.5 and later).
-//
-//go:embed sm75.ptx
-var SM75 string
-
-// SM80 has the matrix products in bfloat16 and tf32 (compute capability 8.0 and later).
-//
-//go:embed sm80.ptx
-var SM80 string
+// Base has all kernels but the matrix products; it runs on every supported GPU (compute capability 7.5 and later). The
+// products are a module for each arithmetic, so that a program has the driver compile what it needs only.
+var (
+	//go:embed base.ptx
+	Base string
+	//go:embed f32.ptx
+	F32 string // compute capability 7.5
+	//go:embed f16.ptx
+	F16 string // compute capability 7.5
+	//go:embed bf16.ptx
+	BF16 string // compute capability 8.0
+	//go:embed tf32.ptx
+	TF32 string // compute capability 8.0
+)

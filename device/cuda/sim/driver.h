@@ -47,8 +47,9 @@ CUresult drain(CUstream);
 CUresult drain_all();
 bool capturing();
 
-// reset forgets errors and counts: a new primary context.
+// reset ends the primary context: its memory and streams go, and errors are forgotten.
 void reset();
+void free_all();
 
 } // namespace sim
 

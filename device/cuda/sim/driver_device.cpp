@@ -85,7 +85,7 @@ API cuDeviceGetAttribute(int *v, CUdevice_attribute a, CUdevice) {
 
 API cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice) {
   std::lock_guard<std::recursive_mutex> guard(state.lock);
-  if (sim::primary_count++ == 0) sim::reset();
+  sim::primary_count++;
   *c = &sim::primary;
   return CUDA_SUCCESS;
 }
@@ -93,7 +93,7 @@ API cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice) {
 API cuDevicePrimaryCtxRelease(CUdevice) {
   std::lock_guard<std::recursive_mutex> guard(state.lock);
   if (sim::primary_count == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  sim::primary_count--;
+  if (--sim::primary_count == 0) sim::reset();
   return CUDA_SUCCESS;
 }
 

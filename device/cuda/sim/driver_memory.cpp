@@ -46,6 +46,12 @@ CUresult copy(CUstream s, void *dst, const void *src, size_t bytes, CUdeviceptr 
 
 } // namespace
 
+void sim::free_all() {
+  for (auto &a : allocations) munmap(a.second.map, a.second.map_bytes);
+  allocations.clear();
+  state.used = 0;
+}
+
 API cuMemAlloc(CUdeviceptr *p, size_t bytes) {
   ENTER
   if (sim::capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

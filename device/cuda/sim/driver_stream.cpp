@@ -36,7 +36,9 @@ bool capturing() {
 }
 
 void reset() {
-  for (CUstream s : state.streams) s->queue.clear(), s->capture = nullptr;
+  for (CUstream s : state.streams) delete s;
+  state.streams.clear();
+  free_all();
   state.sticky = CUDA_SUCCESS;
   state.launches = 0;
 }

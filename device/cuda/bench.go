@@ -1,0 +1,202 @@
+//go:build linux && gpu && (amd64 || arm64)
+
+package cuda
+
+import (
+	"errors"
+	"fmt"
+
+	"halfstep/device"
+	"halfstep/device/cuda/driver"
+	"halfstep/program"
+)
+
+// peakChains are the independent multiply-adds of one round, as in kernels/peak.h; peakFragment is the FLOPs of one
+// product of 16x16x16 fragments, which a warp does together.
+const (
+	peakChains   = 8
+	peakFragment = 2 * 16 * 16 * 16
+)
+
+// PeakFLOPS implements device.Benchmarker: the best of several launches that fill the GPU, timed by events. Half types are
+// those of the tensor cores.
+func (d *Device) PeakFLOPS(t program.DType) (float64, bool) {
+	name, perThread := "peak_f32", 2.0
+	switch t {
+	case program.Float32:
+	case program.Float64:
+		name = "peak_f64"
+	case program.Float16, program.BFloat16:
+		name, perThread = "peak"+suffix(t), peakFragment/32.0
+	default:
+		return 0, false
+	}
+	var flops float64
+	err := d.owner.do(func() (err error) {
+		flops, err = d.peak(name, perThread*peakChains)
+		return err
+	})
+	return flops, err == nil
+}
+
+// peak runs on the device's thread.
+func (d *Device) peak(name string, flopsPerRound float64) (rate float64, err error) {
+	const times, target = 10, 1e6 // launches, and nanoseconds of one
+	out, err := driver.Alloc(4)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, driver.Free(out)) }()
+	b := &builder{d: d}
+	blocks := 8 * d.info.Multiprocessors
+	best := 0.0
+	rounds := 16
+	for n := 0; n < times; {
+		b.launches = nil
+		add(b, name, [3]int{blocks, 1, 1}, threads, peakArgs{out: out, rounds: int32(rounds)})
+		if b.err != nil {
+			return 0, b.err
+		}
+		ns, err := d.timed(b.launches)
+		if err != nil {
+			return 0, err
+		}
+		if ns < target && rounds < 1<<20 {
+			rounds *= 2
+			continue
+		}
+		best = max(best, flopsPerRound*float64(rounds)*float64(blocks*threads)/float64(ns)*1e9)
+		n++
+	}
+	return best, nil
+}
+
+// timed gives the time of launches in nanoseconds, at least 1.
+func (d *Device) timed(ls []launch) (int64, error) {
+	e := &executable{d: d, instrs: [][]launch{ls}}
+	ns := make([]int64, 1)
+	err := e.profile(ns)
+	return max(1, ns[0]), err
+}
+
+// matMul is a batched product. Products follow each other and share the workspace.
+type matMul struct {
+	d             *Device
+	shape         device.MatMulShape
+	a, b, c, work driver.Ptr
+	bytes         [4]int64 // of a, b, c and work
+	launches      []launch
+}
+
+// NewMatMul implements device.Benchmarker.
+func (d *Device) NewMatMul(s device.MatMulShape) (device.MatMul, error) {
+	size := func(rows, cols int) int64 {
+		return int64(s.Batch) * int64(rows) * int64(cols) * int64(s.DType.Size())
+	}
+	m := &matMul{d: d, shape: s}
+	m.bytes = [4]int64{size(s.M, s.K), size(s.K, s.N), size(s.M, s.N), m.product().work()}
+	if err := d.owner.do(m.start); err != nil {
+		return nil, fmt.Errorf("cuda: matmul: %w", err)
+	}
+	return m, nil
+}
+
+func (m *matMul) product() product { return product{m.shape.M, m.shape.N, m.shape.K} }
+
+// start allocates and builds the launches, on the device's thread.
+func (m *matMul) start() error {
+	if err := wantMemory(m.bytes[0] + m.bytes[1] + m.bytes[2] + m.bytes[3]); err != nil {
+		return err
+	}
+	for k, p := range []*driver.Ptr{&m.a, &m.b, &m.c, &m.work} {
+		var err error
+		if *p, err = m.d.alloc(m.bytes[k]); err != nil {
+			return err
+		}
+	}
+	b := &builder{d: m.d}
+	if s := m.shape; s.DType == program.Float64 {
+		add(b, "matmul_f64", [3]int{ceilDiv(s.N, 16), ceilDiv(s.M, 16), s.Batch}, 256,
+			matmul64Args{c: m.c, a: m.a, b: m.b, m: int32(s.M), n: int32(s.N), k: int32(s.K)})
+	} else {
+		m.products(b)
+	}
+	m.launches = b.launches
+	return b.err
+}
+
+// products adds the launches of all products.
+func (m *matMul) products(b *builder) {
+	s, per := m.shape, func(k int) ptr { return ptr(m.bytes[k] / int64(m.shape.Batch)) }
+	// The products of a batch start where the ones before end: vectors need whole ones there too.
+	vecA, vecB := vectors(s.K, s.DType), vectors(s.N, s.DType)
+	for i := range ptr(s.Batch) {
+		b.work = m.work
+		multiply(b, "linear", m.product(), s.DType, s.DType, epilogue{c: m.c + i*per(2)}, func(e epilogue) linearArgs {
+			return linearArgs{out: e, a: m.a + i*per(0), b: m.b + i*per(1), vecA: vecA, vecB: vecB}
+		})
+	}
+}
+
+// Upload implements device.MatMul.
+func (m *matMul) Upload(a, b []byte) error {
+	if int64(len(a)) != m.bytes[0] || int64(len(b)) != m.bytes[1] {
+		return fmt.Errorf("cuda: matmul: operands of %d and %d bytes, want %d and %d", len(a), len(b), m.bytes[0], m.bytes[1])
+	}
+	err := m.d.owner.do(func() error {
+		if err := m.d.upload(m.a, a); err != nil {
+			return err
+		}
+		return m.d.upload(m.b, b)
+	})
+	if err != nil {
+		return fmt.Errorf("cuda: matmul: %w", err)
+	}
+	return nil
+}
+
+// Run implements device.MatMul.
+func (m *matMul) Run(times int) error {
+	err := m.d.owner.do(func() error {
+		for range times {
+			if err := m.d.launchAll(m.launches); err != nil {
+				return err
+			}
+		}
+		return m.d.stream.Synchronize()
+	})
+	if err != nil {
+		return fmt.Errorf("cuda: matmul: %w", err)
+	}
+	return nil
+}
+
+// Download implements device.MatMul.
+func (m *matMul) Download(c []byte) error {
+	if int64(len(c)) != m.bytes[2] {
+		return fmt.Errorf("cuda: matmul: result of %d bytes, want %d", len(c), m.bytes[2])
+	}
+	if err := m.d.owner.do(func() error { return m.d.download(m.c, c) }); err != nil {
+		return fmt.Errorf("cuda: matmul: %w", err)
+	}
+	return nil
+}
+
+// Close implements device.MatMul.
+func (m *matMul) Close() error {
+	err := m.d.owner.do(func() error {
+		for k, p := range []*driver.Ptr{&m.a, &m.b, &m.c, &m.work} {
+			if err := m.d.free(*p, m.bytes[k]); err != nil {
+				return err
+			}
+			*p = 0
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cuda: matmul: %w", err)
+	}
+	return nil
+}
+
+var _ device.Benchmarker = (*Device)(nil)
