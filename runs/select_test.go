@@ -14,8 +14,13 @@ func TestSelect(t *testing.T) {
 		args []string
 		want int
 	}{
-		{nil, 2}, {[]string{base}, 2}, {[]string{a.Dir}, 1}, {[]string{short}, 1}, {[]string{b.ID, a.ID}, 2},
-		{[]string{short, a.Dir, base}, 2}, {[]string{"latest"}, 1},
+		{nil, 2},
+		{[]string{base}, 2},
+		{[]string{a.Dir}, 1},
+		{[]string{short}, 1},
+		{[]string{b.ID, a.ID}, 2},
+		{[]string{short, a.Dir, base}, 2},
+		{[]string{"latest"}, 1},
 	} {
 		list, err := Select(base, c.args)
 		if err != nil || len(list) != c.want {

@@ -268,7 +268,7 @@ claim() {
   mkdir -p "$dir" || fail 1 "$dir cannot be made"
   owner=$(cat "$dir/sweep.pid" 2>/dev/null)
   if [ -n "$owner" ] && [ "$owner" != $$ ] && kill -0 "$owner" 2>/dev/null; then
-    fail 1 "process $owner, another sweep, works in $dir"
+    fail 1 "process $owner, another sweep, works in $dir; if it is none, remove $dir/sweep.pid"
   fi
   echo $$ >"$dir/sweep.pid"
 }

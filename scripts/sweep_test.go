@@ -83,11 +83,17 @@ func (p *place) processes(t *testing.T) []int {
 	var list []int
 	for _, s := range strings.Fields(string(b)) {
 		pid, err := strconv.Atoi(s)
-		if err == nil && syscall.Kill(pid, 0) == nil {
+		if err == nil && syscall.Kill(pid, 0) == nil && !zombie(pid) {
 			list = append(list, pid)
 		}
 	}
 	return list
+}
+
+// zombie reports whether a process has ended and only waits for its parent to ask; some containers have none that asks.
+func zombie(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && bytes.Contains(b, []byte(") Z "))
 }
 
 func (p *place) glob(pattern string) []string {
@@ -95,74 +101,92 @@ func (p *place) glob(pattern string) []string {
 	return list
 }
 
-// until waits for something to become true.
-func until(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after a minute: not %s", what)
-		}
-	}
+// running is a sweep at work, whose output goes to a file.
+type running struct {
+	*exec.Cmd
+	printed string
+	ended   chan struct{}
 }
 
-// start starts a sweep and waits until so many points are done and two more have a checkpoint.
-func (p *place) start(t *testing.T, done int, args ...string) *running {
+func (c *running) output() string {
+	b, err := os.ReadFile(c.printed)
+	return fmt.Sprint(string(b), err)
+}
+
+// patience is for machines that have much else to do.
+const patience = 3 * time.Minute
+
+// start starts a sweep and waits until so many runs have ended and so many more are at work and have a checkpoint.
+func (p *place) start(t *testing.T, ended, working int, args ...string) *running {
 	t.Helper()
-	c := &running{Cmd: p.sweep(t, args...), ended: make(chan struct{})}
-	c.Stdout, c.Stderr = &c.out, &c.out
+	out, err := os.Create(filepath.Join(t.TempDir(), "output"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	c := &running{Cmd: p.sweep(t, args...), printed: out.Name(), ended: make(chan struct{})}
+	c.Stdout, c.Stderr = out, out
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() { c.Wait(); close(c.ended) }()
-	t.Cleanup(func() { c.Process.Kill() })
-	until(t, fmt.Sprintf("%d done and two more at work", done), func() bool {
+	t.Cleanup(func() { p.kill(t, c) })
+	for deadline := time.Now().Add(patience); !p.stands(ended, working); time.Sleep(2 * time.Millisecond) {
 		select {
 		case <-c.ended:
-			t.Fatalf("the sweep has ended: %s", &c.out)
+			t.Fatalf("the sweep has ended: %s", c.output())
 		default:
 		}
-		working := 0
-		for _, point := range p.glob("sweep/*/2*") {
-			saved := len(p.glob(strings.TrimPrefix(point, p.dir+"/")+"/checkpoints/step-*.safetensors")) > 0
-			if _, err := os.Stat(filepath.Join(point, "summary.json")); err != nil && saved {
-				working++
-			}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v there are not %d runs ended and %d at work: %s", patience, ended, working, c.output())
 		}
-		return len(p.glob("sweep/*/2*/summary.json")) >= done && working >= 2
-	})
+	}
 	return c
 }
 
-// running is a sweep at work.
-type running struct {
-	*exec.Cmd
-	out   bytes.Buffer // to be read when it has ended
-	ended chan struct{}
+func (p *place) stands(ended, working int) bool {
+	for _, run := range p.glob("sweep/*/2*") {
+		if _, err := os.Stat(filepath.Join(run, "summary.json")); err == nil {
+			ended--
+		} else if saved, _ := filepath.Glob(filepath.Join(run, "checkpoints", "step-*.safetensors")); len(saved) > 0 {
+			working--
+		}
+	}
+	return ended <= 0 && working <= 0
 }
 
-// TestSweep: six points, two at a time; interrupted while two are at work, killed while two others are, and each time gone on
-// with, they are all done in the end, and the table has a row for each learning rate over three seeds.
-func TestSweep(t *testing.T) {
-	p := newPlace(t)
-	args := []string{"--config", "mlp", "--dir", "sweep", "-j", "2", "optim.lr=0.001,0.003", "seed=1,2,3", "model.layers=[flatten, {linear: {units: 10}}]",
-		"epochs=1", "data.batch_size=100", "checkpoint.steps=20", "log.every=20"}
-
-	c := p.start(t, 0, args...)
-	c.Process.Signal(os.Interrupt)
-	<-c.ended
-	if code := c.ProcessState.ExitCode(); code != 130 || len(p.processes(t)) > 0 {
-		t.Errorf("exit code %d, processes %v are left: %s", code, p.processes(t), &c.out)
-	}
-	if n := len(p.glob("sweep/*/2*/summary.json")); n != len(p.glob("sweep/*/2*")) {
-		t.Errorf("%d of %d runs have ended with a summary: %s", n, len(p.glob("sweep/*/2*")), &c.out)
-	}
-
-	c = p.start(t, 2, args...)
+// kill kills a sweep and all that train.
+func (p *place) kill(t *testing.T, c *running) {
 	c.Process.Kill()
+	<-c.ended
 	for _, pid := range p.processes(t) {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
-	until(t, "killed", func() bool { return len(p.processes(t)) == 0 })
+	for len(p.processes(t)) > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestSweep: six points, two at a time; interrupted while two are at work, killed later, and each time gone on with, they are
+// all done in the end, and the table has a row for each learning rate over three seeds.
+func TestSweep(t *testing.T) {
+	p := newPlace(t)
+	args := []string{
+		"--config", "mlp", "--dir", "sweep", "-j", "2", "optim.lr=0.001,0.003", "seed=1,2,3", "model.layers=[flatten, {linear: {units: 10}}]",
+		"epochs=4", "data.batch_size=100", "checkpoint.steps=20", "log.every=20",
+	}
+
+	c := p.start(t, 0, 2, args...)
+	c.Process.Signal(os.Interrupt)
+	<-c.ended
+	if code := c.ProcessState.ExitCode(); code != 130 || len(p.processes(t)) > 0 {
+		t.Errorf("exit code %d, processes %v are left: %s", code, p.processes(t), c.output())
+	}
+	if n := len(p.glob("sweep/*/2*/summary.json")); n != len(p.glob("sweep/*/2*")) {
+		t.Errorf("%d of %d runs have ended with a summary: %s", n, len(p.glob("sweep/*/2*")), c.output())
+	}
+
+	p.kill(t, p.start(t, 2, 1, args...))
 
 	last, err := p.sweep(t, args...).CombinedOutput()
 	if err != nil {
