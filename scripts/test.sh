@@ -56,7 +56,7 @@ done
 step "race detector"
 go test -race -short ./device/cpu/pool ./runs/... ./trainer
 
-step "accuracy on MNIST after one epoch: float32, float16, bfloat16"
+step "accuracy on MNIST after two epochs: float32, float16, bfloat16"
 go test -count=1 -tags accuracy -run TestAccuracy -v ./trainer
 
 step "fuzzing"
