@@ -107,6 +107,17 @@ func measurePeaks(d device.Device, dtypes ...program.DType) peaks {
 	return p
 }
 
+// or is the larger of two measurements of each limit.
+func (p peaks) or(q peaks) peaks {
+	larger := func(a, b *float64) *float64 {
+		if a == nil || b != nil && *b > *a {
+			return b
+		}
+		return a
+	}
+	return peaks{larger(p.f64, q.f64), larger(p.f32, q.f32), larger(p.bf16, q.bf16)}
+}
+
 // of is the limit of a kernel on operands of a dtype: float16, and bfloat16 where there is no instruction for it, are
 // computed in float32.
 func (p peaks) of(d program.DType) *float64 {

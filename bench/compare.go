@@ -191,7 +191,7 @@ func (c *comparison) outcome(tookTurns bool) *Comparison {
 	p := c.dev.Properties()
 	r := &Comparison{
 		Config: c.cfg.Name, Device: fmt.Sprintf("%s (%s, %d threads)", p.Name, p.ISA, p.Threads), Epochs: c.Epochs, Seeds: c.Seeds,
-		TookTurns: tookTurns, Machine: c.limits.String(),
+		TookTurns: tookTurns, Machine: c.limits.String() + c.busy(),
 	}
 	for _, k := range c.rows {
 		row := k.row()
@@ -214,6 +214,23 @@ func (c *comparison) outcome(tookTurns bool) *Comparison {
 		r.Rows = append(r.Rows, row)
 	}
 	return r
+}
+
+// busyFrom is how many times its shortest time a step takes on average on a machine that does other things too.
+const busyFrom = 1.25
+
+// busy is a warning where the machine did other things meanwhile.
+func (c *comparison) busy() string {
+	var slower []float64
+	for _, k := range c.rows {
+		if k.fastest > 0 {
+			slower = append(slower, k.training/float64(k.updates)/k.fastest)
+		}
+	}
+	if m := median(slower); m > busyFrom {
+		return fmt.Sprintf(" The machine was busy: steps took %.1fx their shortest time on average, so that shares and rates are rough.", m)
+	}
+	return ""
 }
 
 // verdict tells what bounds a row and, of a half one, what it gains over float32 at the same batch size.

@@ -135,21 +135,31 @@ func TestGainOnPaper(t *testing.T) {
 		full, half evidence
 		words      []string
 	}{
-		{"faster multiply-adds", of(program.Float32, product(10*ms)), of(program.BFloat16, product(5*ms)),
-			[]string{"(2.00x)", "pays", "160 GFLOP/s instead of 80 (at most 200 and 100)"}},
-		{"faster products without faster multiply-adds", of(program.Float32, product(10*ms)), of(program.Float16, product(8*ms)),
-			[]string{"(1.25x)", "pays", "take 8 ms instead of 10"}},
-		{"less traffic", of(program.Float32, product(10*ms), stream(10*ms, 90e6)), of(program.Float16, product(10*ms), stream(6*ms, 54e6)),
-			[]string{"(1.25x)", "pays", "58.0 MB instead of 94.0"}},
-		{"computed in float32", of(program.Float32, product(10*ms)), of(program.Float16, product(10*ms)),
-			[]string{"(1.00x)", "does not pay", "multiplies float16 in float32", "80 GFLOP/s instead of 80"}},
+		{
+			"faster multiply-adds", of(program.Float32, product(10*ms)), of(program.BFloat16, product(5*ms)),
+			[]string{"(2.00x)", "pays", "160 GFLOP/s instead of 80 (at most 200 and 100)"},
+		},
+		{
+			"faster products without faster multiply-adds", of(program.Float32, product(10*ms)), of(program.Float16, product(8*ms)),
+			[]string{"(1.25x)", "pays", "100 GFLOP/s instead of 80, on operands half as wide"},
+		},
+		{
+			"less traffic", of(program.Float32, product(10*ms), stream(10*ms, 90e6)), of(program.Float16, product(10*ms), stream(6*ms, 54e6)),
+			[]string{"(1.25x)", "pays", "58.0 MB instead of 94.0"},
+		},
+		{
+			"computed in float32", of(program.Float32, product(10*ms)), of(program.Float16, product(10*ms)),
+			[]string{"(1.00x)", "does not pay", "multiplies float16 in float32", "80 GFLOP/s instead of 80"},
+		},
 		{"slower", of(program.Float32, product(10*ms)), of(program.Float16, product(12*ms)), []string{"(0.83x)", "costs time", "67 GFLOP/s instead of 80"}},
 		{"no faster multiply-adds", of(program.Float32, product(10*ms)), plain, []string{"no faster in bfloat16 (at most 100 GFLOP/s, 100 in float32)"}},
 		{"faster ones that are not reached", of(program.Float32, product(10*ms)), of(program.BFloat16, product(10*ms)), []string{"though 200 would be possible"}},
 		{"input", waiting(of(program.Float32, product(ms))), waiting(of(program.BFloat16, product(ms/2))), []string{"does not pay", "the input takes as long"}},
 		{"launches", of(program.Float32, short...), of(program.BFloat16, short...), []string{"does not pay", "20 instructions of 2.00 µs"}},
-		{"state in float32", of(program.Float32, stream(10*ms, 90e6)), of(program.BFloat16, stream(10*ms, 88e6)),
-			[]string{"does not pay", "88.0 MB instead of 90.0", "state stay float32"}},
+		{
+			"state in float32", of(program.Float32, stream(10*ms, 90e6)), of(program.BFloat16, stream(10*ms, 88e6)),
+			[]string{"does not pay", "88.0 MB instead of 90.0", "state stay float32"},
+		},
 		{"other arithmetic", of(program.Float32, product(ms), scalar), of(program.BFloat16, product(ms/2), scalar), []string{"does not pay", "no multiply-add"}},
 	} {
 		text := gain(c.full, c.half)
@@ -159,6 +169,22 @@ func TestGainOnPaper(t *testing.T) {
 			}
 		}
 		t.Log(text)
+	}
+}
+
+// A machine that does other things meanwhile is told of.
+func TestBusy(t *testing.T) {
+	row := func(mean, fastest float64) *contender { return &contender{training: 10 * mean, updates: 10, fastest: fastest} }
+	quiet := comparison{rows: []*contender{row(1, 1), row(1.1, 1), row(9, 1), {}}}
+	if s := quiet.busy(); s != "" {
+		t.Errorf("a quiet machine: %s", s)
+	}
+	loaded := comparison{rows: []*contender{row(2, 1), row(1, 1), row(9, 1)}}
+	if s := loaded.busy(); !strings.Contains(s, "2.0x their shortest time") {
+		t.Errorf("a busy machine: %q", s)
+	}
+	if s := (&comparison{rows: []*contender{{}}}).busy(); s != "" {
+		t.Errorf("nothing measured: %q", s)
 	}
 }
 

@@ -168,8 +168,11 @@ func (r *MLPRow) train(ctx context.Context, t *trainer.Trainer, s *trainer.Stepp
 		seconds *float64
 		f       func() error
 	}{
-		{&r.Weights, t.ResetWeights}, {&r.Cold, steps(1)}, {&r.Warm, steps(r.Iterations - 1)},
-		{new(float64), t.ResetWeights}, {&r.Again, steps(r.Iterations)},
+		{&r.Weights, t.ResetWeights},
+		{&r.Cold, steps(1)},
+		{&r.Warm, steps(r.Iterations - 1)},
+		{new(float64), t.ResetWeights},
+		{&r.Again, steps(r.Iterations)},
 	} {
 		if err := clock(part.seconds, part.f); err != nil {
 			return err

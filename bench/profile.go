@@ -22,38 +22,43 @@ type InstrRow struct {
 }
 
 // profile runs a few steps instruction by instruction and takes the median of each.
-func profile(ctx context.Context, p *program.Program, s *trainer.Stepper, r *StepResult) ([]InstrRow, error) {
-	ns := make([][]float64, len(p.Instrs))
-	for range profileSteps {
-		times, err := s.Profile(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for k, t := range times {
-			ns[k] = append(ns[k], float64(t))
-		}
+func profile(ctx context.Context, t *trainer.Trainer, peak *float64) ([]InstrRow, error) {
+	p, err := t.Profile(ctx, profileSteps)
+	if err != nil {
+		return nil, err
 	}
-	times := make([]float64, len(ns))
+	ns := make([]float64, len(p.Instrs)+1)
 	for k := range ns {
-		times[k] = median(ns[k])
+		var times []float64
+		for _, step := range p.Times {
+			times = append(times, step[k])
+		}
+		ns[k] = median(times)
 	}
-	return profileRows(p, times, r.FMAPeak), nil
+	return profileRows(p.Instrs, p.Runs, ns, peak), nil
 }
 
-// profileRows makes the table of a program from the nanoseconds of its instructions.
-func profileRows(p *program.Program, ns []float64, peak *float64) []InstrRow {
+// profileRows makes the table of instructions, each run so often in a step, from their nanoseconds; the last time is that of
+// making batches on the host, which is a row of its own where it is not 0.
+func profileRows(instrs []*program.Instr, runs []int, ns []float64, peak *float64) []InstrRow {
 	total := 0.0
 	for _, t := range ns {
 		total += t
 	}
-	rows := make([]InstrRow, len(p.Instrs))
-	for k, i := range p.Instrs {
-		r := InstrRow{Phase: i.Phase.String(), Layer: i.Layer, Op: i.Op.Name(), DType: writes(i), MS: ns[k] / 1e6, Share: ratio(ns[k], total), FLOPs: instrFLOPs(i)}
+	var rows []InstrRow
+	if host := ns[len(instrs)]; host > 0 {
+		rows = append(rows, InstrRow{Phase: program.Input.String(), Op: "host", MS: host / 1e6, Share: ratio(host, total)})
+	}
+	for k, i := range instrs {
+		r := InstrRow{
+			Phase: i.Phase.String(), Layer: i.Layer, Op: i.Op.Name(), DType: writes(i),
+			MS: ns[k] / 1e6, Share: ratio(ns[k], total), FLOPs: int64(runs[k]) * instrFLOPs(i),
+		}
 		if r.FLOPs > 0 {
 			r.GFLOPS = ratio(float64(r.FLOPs), ns[k])
 			r.PercentOfPeak = percent(r.GFLOPS, peak)
 		}
-		rows[k] = r
+		rows = append(rows, r)
 	}
 	return rows
 }

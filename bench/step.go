@@ -81,13 +81,15 @@ func Step(ctx context.Context, r *configs.Resolved, o StepOptions) (*StepResult,
 	result := describeStep(r, session)
 	result.FirstStepMS, result.StartSeconds = milliseconds(time.Since(first)), time.Since(start).Seconds()
 	result.DataSeconds = session.ReadSeconds()
-	result.addPeaks(session)
+	limits := measurePeaks(session.Device(), program.Float32, program.BFloat16)
 	if err := result.time(ctx, s, o.Steps); err != nil {
 		return nil, err
 	}
+	// Once more, since the machine may have had other work at first.
+	result.setPeaks(limits.or(measurePeaks(session.Device(), program.Float32, program.BFloat16)))
 	result.MemPeak, _ = session.Trainer().Memory().Measured(session.Device().Memory())
 	if o.Profile {
-		if result.Profile, err = profile(ctx, session.Trainer().Program(), s, result); err != nil {
+		if result.Profile, err = profile(ctx, session.Trainer(), result.FMAPeak); err != nil {
 			return nil, err
 		}
 	}
@@ -104,9 +106,9 @@ func describeStep(r *configs.Resolved, session *trainer.Session) *StepResult {
 	}
 }
 
-func (r *StepResult) addPeaks(session *trainer.Session) {
-	p := measurePeaks(session.Device(), program.Float32, program.BFloat16)
+func (r *StepResult) setPeaks(p peaks) {
 	r.FMAPeak, r.BF16Peak = p.f32, p.bf16
+	r.PercentOfPeak = percent(r.GFLOPS, r.FMAPeak)
 }
 
 // time warms up and takes n timings.
@@ -133,7 +135,6 @@ func (r *StepResult) setTimes(ms []float64) {
 	r.MSMedian, r.MSMin = median(ms), slices.Min(ms)
 	r.ImagesPerS = float64(r.Batch) / r.MSMedian * 1e3
 	r.GFLOPS = float64(r.FLOPs) / r.MSMedian / 1e6
-	r.PercentOfPeak = percent(r.GFLOPS, r.FMAPeak)
 }
 
 // warm runs steps for at least a time, at least two, and gives the shortest time of one.

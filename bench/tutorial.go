@@ -66,6 +66,12 @@ func Tutorial(ctx context.Context, o TutorialOptions) (*TutorialResult, error) {
 	}
 	cfg := r.Config
 	cfg.MaxSteps = o.Steps
+	settings := make([]configs.Config, len(o.Precisions))
+	for k, p := range o.Precisions {
+		if settings[k], err = trainer.Precision(cfg, p); err != nil {
+			return nil, err
+		}
+	}
 	use, missing, err := choose(o.Device)
 	if err != nil {
 		return nil, err
@@ -77,16 +83,12 @@ func Tutorial(ctx context.Context, o TutorialOptions) (*TutorialResult, error) {
 	}
 	result := &TutorialResult{DataSeconds: time.Since(start).Seconds(), Missing: missing}
 	for _, u := range use {
-		for _, p := range o.Precisions {
-			c, err := trainer.Precision(cfg, p)
-			if err != nil {
-				return nil, err
-			}
+		for k, c := range settings {
 			row, err := tutorialRow(ctx, c, set, u.Name)
 			if err != nil {
 				return nil, err
 			}
-			row.Precision = p
+			row.Precision = o.Precisions[k]
 			result.Rows = append(result.Rows, *row)
 		}
 	}

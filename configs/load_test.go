@@ -132,7 +132,7 @@ func reload(c Config) (Config, error) {
 
 func TestEmbedded(t *testing.T) {
 	want := []string{
-		"cnn", "cnn_amp", "cnn_amp_1024", "cnn_bf16", "mlp", "mlp_amp", "posts/sigmoid_mlp", "posts/tensorcore",
+		"cnn", "cnn_amp", "cnn_amp_1024", "cnn_bf16", "cnn_fast", "mlp", "mlp_amp", "posts/sigmoid_mlp", "posts/tensorcore",
 		"posts/tensorcore_amp", "posts/tensorcore_amp_1024", "posts/three_matrices", "posts/tutorial_mlp",
 	}
 	if diff := cmp.Diff(want, Names()); diff != "" {

@@ -218,7 +218,9 @@ def main():
 
     print(f"PyTorch {torch.__version__} (Python {platform.python_version()}) and halfstep, {options.threads} threads; medians of"
           f" {options.pairs} pairs, {options.steps} timings each; ratio: time of PyTorch / time of halfstep")
-    print(f"PyTorch's float32 matrix product of 2048 x 2048 runs at {product_gflops():.0f} GFLOP/s here")
+    load = os.getloadavg()[0]
+    print(f"PyTorch's float32 matrix product of 2048 x 2048 runs at {product_gflops():.0f} GFLOP/s here; load average before"
+          f" this run {load:.1f} (other work on the machine slows PyTorch's threads down more than halfstep's)")
     print(f"{'net':<11} {'halfstep':<9} {'PyTorch':<8} {'mode':<14} {'PyTorch ms':>10} {'halfstep ms':>11} {'ratio':>7}   range", flush=True)
     for name in options.nets:
         for precision in options.precisions:

@@ -5,7 +5,7 @@
 #
 #   --torch       auto (default): the PyTorch that is installed, else PyPI's newest, else Debian's python3-torch
 #                 pypi: PyPI's newest, in a virtual environment in the user's cache
-#                 debian: python3-torch by apt-get, with OpenBLAS: the BLAS that it depends on is 70 times slower
+#                 debian: python3-torch by apt-get, with OpenBLAS: the reference BLAS that it comes with is many times slower
 #   --nets        of cnn512, cnn1024, mlp512, sigmoid512, sigmoid1, linear4096 (default: all)
 #   --precisions  of fp32 (against PyTorch fp32), bf16 (against bf16 autocast), fp16 (against PyTorch fp32); default: all
 #   --pairs       pairs of measurements per net and precision (default 5)
@@ -29,10 +29,15 @@ venv=${XDG_CACHE_HOME:-$HOME/.cache}/halfstep/peer-torch
 
 has_torch() { command -v "$1" >/dev/null && "$1" -c 'import torch' 2>/dev/null; }
 
-# Each of these prints the Python that has PyTorch, or fails.
+# Each of these prints the Python that has PyTorch, or fails. Debian's is not taken as it is, but completed.
 installed() {
 	for p in python3 /usr/bin/python3 "$venv/bin/python"; do
-		if has_torch "$p"; then echo "$p" && return; fi
+		has_torch "$p" || continue
+		case $("$p" -c 'import torch; print(torch.__file__)' 2>/dev/null) in
+		/usr/lib/python3/*) debian ;;
+		*) echo "$p" ;;
+		esac
+		return
 	done
 	return 1
 }

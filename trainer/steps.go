@@ -59,21 +59,6 @@ func (s *Stepper) Run(ctx context.Context, n int) error {
 	return s.t.groups(ctx, n)
 }
 
-// Profile runs one step (or one micro-batch, when gradients are accumulated) and gives the nanoseconds of each instruction
-// of Program.
-func (s *Stepper) Profile(ctx context.Context) ([]int64, error) {
-	if s.left == 0 {
-		if err := s.Rewind(); err != nil {
-			return nil, err
-		}
-	}
-	s.left--
-	if err := s.t.feedNext(s.t.train); err != nil {
-		return nil, err
-	}
-	return s.t.train.exec.Profile(ctx)
-}
-
 // ResetWeights draws the parameters anew, the same as at the start, and writes them to the device. Optimizer state, running
 // statistics and counters stay as they are.
 func (t *Trainer) ResetWeights() error {

@@ -76,8 +76,10 @@ func printStep(w io.Writer, s *bench.StepResult) error {
 	fmt.Fprintf(w, "%s on %s (%s, %d threads), %s, batch %d\n", s.Config, s.Device, s.ISA, s.Threads, s.DType, s.Batch)
 	fmt.Fprintf(w, "step    %.4g ms median, %.4g ms shortest, %.0f images/s (%d timings of %d steps after warm-up)\n",
 		s.MSMedian, s.MSMin, s.ImagesPerS, s.Timings, s.StepsPerTiming)
-	fmt.Fprintf(w, "FLOPs   %.4g GFLOP a step, %.1f GFLOP/s: %s%% of the float32 multiply-add peak, %s GFLOP/s", float64(s.FLOPs)/1e9, s.GFLOPS,
-		optional("%.1f", s.PercentOfPeak), optional("%.0f", s.FMAPeak))
+	fmt.Fprintf(w, "FLOPs   %.4g GFLOP a step, %.1f GFLOP/s", float64(s.FLOPs)/1e9, s.GFLOPS)
+	if s.FMAPeak != nil {
+		fmt.Fprintf(w, ": %.1f%% of the float32 multiply-add peak, %.0f GFLOP/s", *s.PercentOfPeak, *s.FMAPeak)
+	}
 	if s.BF16Peak != nil {
 		fmt.Fprintf(w, " (bfloat16: %.0f)", *s.BF16Peak)
 	}

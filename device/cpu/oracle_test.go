@@ -105,6 +105,19 @@ func compareWithOracle(t *testing.T, s model.Spec) {
 		must(t, o.Bind(mp.Node, v))
 		must(t, device.Write(p.store, mp.Name, v))
 	}
+	if !m.Train {
+		for _, n := range m.BatchNorms {
+			c := n.Mean.Shape().TotalSize()
+			mean, variance := normal(c), normal(c)
+			for i := range variance {
+				variance[i] *= variance[i]
+			}
+			must(t, o.Bind(n.Mean, mean))
+			must(t, o.Bind(n.Var, variance))
+			must(t, device.Write(p.store, n.RunningMean, mean))
+			must(t, device.Write(p.store, n.RunningVar, variance))
+		}
+	}
 	want, err := o.Run()
 	must(t, err)
 	must(t, p.exec.Run(context.Background(), 1))
