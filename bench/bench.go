@@ -7,6 +7,7 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -80,54 +81,46 @@ func choose(want string) (use, missing []devices.Usable, err error) {
 	return []devices.Usable{{Name: want, Properties: d.Properties()}}, nil, nil
 }
 
-// peaks are a device's measured limits in GFLOP/s; nil where it has none or cannot tell.
-type peaks struct{ f64, f32, bf16 *float64 }
+// peaks are a device's measured limits in GFLOP/s by dtype; a dtype is missing where it has none of its own.
+type peaks map[program.DType]float64
 
 func measurePeaks(d device.Device, dtypes ...program.DType) peaks {
-	var p peaks
+	p := peaks{}
 	b, ok := d.(device.Benchmarker)
 	if !ok {
 		return p
 	}
 	for _, t := range dtypes {
-		flops, ok := b.PeakFLOPS(t)
-		if !ok {
-			continue
-		}
-		gflops := flops / 1e9
-		switch t {
-		case program.Float64:
-			p.f64 = &gflops
-		case program.Float32:
-			p.f32 = &gflops
-		case program.BFloat16:
-			p.bf16 = &gflops
+		if flops, ok := b.PeakFLOPS(t); ok {
+			p[t] = flops / 1e9
 		}
 	}
 	return p
 }
 
-// or is the larger of two measurements of each limit.
+// or is the larger of two measurements: a busy machine can only lower one.
 func (p peaks) or(q peaks) peaks {
-	larger := func(a, b *float64) *float64 {
-		if a == nil || b != nil && *b > *a {
-			return b
-		}
-		return a
+	r := maps.Clone(p)
+	for t, v := range q {
+		r[t] = max(r[t], v)
 	}
-	return peaks{larger(p.f64, q.f64), larger(p.f32, q.f32), larger(p.bf16, q.bf16)}
+	return r
 }
 
-// of is the limit of a kernel on operands of a dtype: float16, and bfloat16 where there is no instruction for it, are
-// computed in float32.
-func (p peaks) of(d program.DType) *float64 {
-	switch {
-	case d == program.Float64:
-		return p.f64
-	case d == program.BFloat16 && p.bf16 != nil:
-		return p.bf16
+// own is the limit of a dtype's own instructions; nil where it has none.
+func (p peaks) own(d program.DType) *float64 {
+	if v, ok := p[d]; ok {
+		return &v
 	}
-	return p.f32
+	return nil
+}
+
+// of is the limit of a kernel on operands of a dtype: a half type without instructions of its own is computed in float32.
+func (p peaks) of(d program.DType) *float64 {
+	if v := p.own(d); v != nil || !d.Half() {
+		return v
+	}
+	return p.own(program.Float32)
 }
 
 // percent is x as a percentage of a limit; nil without one.

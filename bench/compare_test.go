@@ -174,7 +174,9 @@ func TestGainOnPaper(t *testing.T) {
 
 // A machine that does other things meanwhile is told of.
 func TestBusy(t *testing.T) {
-	row := func(mean, fastest float64) *contender { return &contender{training: 10 * mean, updates: 10, fastest: fastest} }
+	row := func(mean, fastest float64) *contender {
+		return &contender{training: 10 * mean, updates: 10, fastest: fastest}
+	}
 	quiet := comparison{rows: []*contender{row(1, 1), row(1.1, 1), row(9, 1), {}}}
 	if s := quiet.busy(); s != "" {
 		t.Errorf("a quiet machine: %s", s)

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"halfstep/program"
 )
 
 // says checks that a conclusion has all of some words and none of others.
@@ -137,7 +139,7 @@ func TestSetTimes(t *testing.T) {
 	r := &StepResult{Batch: 64, FLOPs: 1e9}
 	r.setTimes([]float64{2, 1, 9})
 	lower := 800.0
-	r.setPeaks(peaks{f32: &lower}.or(peaks{f32: &peak}))
+	r.setPeaks(peaks{program.Float32: lower}.or(peaks{program.Float32: peak}))
 	if r.MSMedian != 2 || r.MSMin != 1 || r.ImagesPerS != 32000 || r.GFLOPS != 500 || *r.PercentOfPeak != 50 {
 		t.Errorf("%+v, %v%%", r, *r.PercentOfPeak)
 	}

@@ -165,13 +165,13 @@ func TestPeak(t *testing.T) {
 	}
 	defer dev.Close()
 	p := measurePeaks(dev, program.Float64, program.Float32, program.BFloat16)
-	if p.f32 == nil || p.f64 == nil || *p.f32 <= 0 {
+	if p[program.Float32] <= 0 || p[program.Float64] <= 0 {
 		t.Fatalf("%+v", p)
 	}
-	if p.of(program.Float16) != p.f32 || p.of(program.Float64) != p.f64 {
+	if *p.of(program.Float16) != p[program.Float32] || *p.of(program.Float64) != p[program.Float64] {
 		t.Error("float16 is computed in float32, float64 in float64")
 	}
-	t.Logf("float32 %.0f GFLOP/s, float64 %.0f GFLOP/s on one thread", *p.f32, *p.f64)
+	t.Logf("float32 %.0f GFLOP/s, float64 %.0f GFLOP/s on one thread", p[program.Float32], p[program.Float64])
 }
 
 // TestMLP: the post's net at a small size, for more iterations than an epoch lists; every part is timed.

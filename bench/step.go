@@ -107,7 +107,7 @@ func describeStep(r *configs.Resolved, session *trainer.Session) *StepResult {
 }
 
 func (r *StepResult) setPeaks(p peaks) {
-	r.FMAPeak, r.BF16Peak = p.f32, p.bf16
+	r.FMAPeak, r.BF16Peak = p.own(program.Float32), p.own(program.BFloat16)
 	r.PercentOfPeak = percent(r.GFLOPS, r.FMAPeak)
 }
 
