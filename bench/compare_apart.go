@@ -94,6 +94,9 @@ func (c *comparison) gather(k *contender, p profiles) evidence {
 		x := cost{
 			op: instr.Op.Name(), phase: instr.Phase, seconds: own[i], flops: instrFLOPs(instr) * int64(runs), bytes: instrBytes(instr) * int64(runs), runs: runs,
 		}
+		if b, ok := instr.Op.(program.Conv2DBackward); ok {
+			x.sparse = b.Pool.Size > 0 // where a window's maximum was not, the gradient is zero
+		}
 		if len(other) == len(own) {
 			x.fixed = fixedPart(own[i], other[i], k.batch, e.probe)
 		}

@@ -76,7 +76,9 @@ func TestVerdictOnPaper(t *testing.T) {
 	unknown := onPaper(program.Float32, us, product)
 	unknown.peak = 0
 	sparse := product
-	sparse.flops = 2e9
+	sparse.flops, sparse.sparse = 2e9, true
+	above := sparse
+	above.sparse = false
 	for _, c := range []struct {
 		name  string
 		e     evidence
@@ -88,6 +90,7 @@ func TestVerdictOnPaper(t *testing.T) {
 		{"other arithmetic", onPaper(program.Float32, us, product, other), boundArithmetic, 1, []string{"gelu, which do no multiply-adds"}},
 		{"slow products", onPaper(program.Float32, us, slow), boundArithmetic, 1, []string{"1 GFLOP/s of at most 100 and move 0.4 of 10.0 GB/s: neither limit explains it"}},
 		{"products with zeros", onPaper(program.Float32, us, sparse), boundArithmetic, 1, []string{"200 GFLOP/s of at most 100, counting products with zeros"}},
+		{"above the peak", onPaper(program.Float32, us, above), boundArithmetic, 1, []string{"200 GFLOP/s of at most 100, which was measured when the machine was busier"}},
 		{"no peak known", unknown, boundArithmetic, 1, []string{"(conv2d) run at 80 GFLOP/s."}},
 		{"memory", onPaper(program.Float32, us, stream, stream, gather), boundMemory, 20.0 / 21, []string{"9.0 GB/s in adam_step", "reaches 10.0"}},
 		{"launches", launches, boundLaunch, 1, []string{"20 instructions of 2.00 µs on average", "at batch 64 a step takes 1.04x as long"}},

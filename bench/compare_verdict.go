@@ -27,6 +27,7 @@ type cost struct {
 	flops   int64
 	bytes   int64
 	runs    int
+	sparse  bool // it leaves out products with zeros, which flops counts
 }
 
 // evidence is what was measured of a row's step.
@@ -210,8 +211,10 @@ func (e *evidence) arithmeticReason() string {
 	}
 	text += fmt.Sprintf(" of at most %.0f", e.peak/1e9)
 	switch share := products.gflops() * 1e9 / e.peak; {
-	case share > 1:
+	case share > 1 && slices.ContainsFunc(e.instrs, func(c cost) bool { return c.sparse }):
 		text += ", counting products with zeros that they leave out"
+	case share > 1:
+		text += ", which was measured when the machine was busier"
 	case share < farFromPeak:
 		text += fmt.Sprintf(" and move %.1f of %.1f GB/s: neither limit explains it, these kernels are slow at these shapes", products.gbytes(), e.bandwidth/1e9)
 	}

@@ -47,7 +47,7 @@ func (s GEMMShape) check() error {
 	case s.M < 1 || s.N < 1 || s.K < 1:
 		return errors.New("sizes must be positive")
 	case s.A != s.B:
-		return errors.New("A and B must have one dtype")
+		return errors.New("operands A and B must have one dtype")
 	case !double && !s.A.Float() || double != (s.C == program.Float64) || !double && !s.C.Float():
 		return errors.New("no kernel for these dtypes")
 	case double && (s.Bias || s.ReLU || s.MaskReLU || s.ColSum):
