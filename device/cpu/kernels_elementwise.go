@@ -58,9 +58,12 @@ func addOf[T kernel.Elem](b *builder, i *program.Instr) func(*kernel.Ops[T]) fun
 // buildReshape does nothing: the result is the operand's memory.
 func buildReshape(*builder, *program.Instr, program.Reshape) (func(), error) { return func() {}, nil }
 
+// softmaxCost is how many elementwise steps an element of a softmax is worth when work is cut into tasks.
+const softmaxCost = 8
+
 func buildSoftmax(b *builder, i *program.Instr, _ program.Softmax) (func(), error) {
 	x, y, c := b.f32(i.In[0]), b.f32(i.Out[0]), i.In[0].Shape[1]
-	return b.rowwise(i.In[0].Shape[0], c*lossCost, func(_, from, to int) { ref.Softmax(y[from*c:to*c], x[from*c:to*c], c) }), nil
+	return b.rowwise(i.In[0].Shape[0], c*softmaxCost, func(_, from, to int) { b.vec.Softmax(y[from*c:to*c], x[from*c:to*c], c) }), nil
 }
 
 func buildSoftmaxGrad(b *builder, i *program.Instr, _ program.SoftmaxGrad) (func(), error) {

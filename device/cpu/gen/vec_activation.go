@@ -10,6 +10,11 @@ import (
 func (e *vecEmitter) activations() {
 	e.activation("sigmoid", func() { e.sigmoid(actX) })
 	e.activation("tanh", e.tanh)
+	e.activation("exp", func() { // softmax's
+		e.op("VMOVAPS", e.r(actX), e.r(actA))
+		e.exp()
+		e.op("VMOVAPS", e.r(actP), e.r(actR))
+	})
 	e.activation("gelu", func() {
 		e.normalCDF()
 		e.mulv(actX, actX, actR)

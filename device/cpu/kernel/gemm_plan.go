@@ -13,13 +13,14 @@ const (
 	gemmBlockB = 512 << 10 // bytes of a packed block of B
 	gemmRowA   = 2 << 10   // bytes of a packed row of A
 	gemmSums   = 1 << 20   // bytes of sums that wait for the next part of K
+	gemmRowB   = 4 << 10   // bytes of a row of B that is read where it is: a longer one is on another page than the next
 	gemmTilesA = 8         // tiles of A packed at a time: whole cache lines of transposed A
 )
 
 // newGEMMPlan chooses the blocks that an estimate finds fastest.
 func newGEMMPlan(s GEMMShape, r *gemmRoutines, workers int) gemmPlan {
 	// A few rows do not pay for packing B, which the tile routine can read where it is.
-	p := gemmPlan{kc: s.K, inPlaceB: r.inPlace && !s.TransB && s.M <= 2*r.rows}
+	p := gemmPlan{kc: s.K, inPlaceB: r.inPlace && !s.TransB && s.M <= 2*r.rows && s.N*s.B.Size() <= gemmRowB}
 	// With one panel of B each row of A is used once. Rows at multiples of 4096 bytes would share few sets of the first-level
 	// cache.
 	p.inPlaceA = r.inPlace && s.N <= r.cols && (s.TransA || s.K*s.A.Size()%4096 != 0)

@@ -18,6 +18,35 @@ func (v *Vec) Activate(kind ref.Activation, y, x []float32) {
 	v.activate(kind, y, x)
 }
 
+// Softmax is ref.Softmax in float32, for whole rows of C elements: exp and sum are rounded at each step.
+func (v *Vec) Softmax(y, x []float32, C int) {
+	if v.Level == Portable {
+		ref.Softmax(y, x, C)
+		return
+	}
+	for i := 0; i < len(x); i += C {
+		row := x[i:][:C]
+		top := row[0]
+		for _, a := range row {
+			top = max(top, a)
+		}
+		for j, a := range row {
+			y[i+j] = a - top
+		}
+	}
+	v.exp(y[:len(x)], y[:len(x)])
+	for i := 0; i < len(x); i += C {
+		row := y[i:][:C]
+		var sum float32
+		for _, a := range row {
+			sum += a
+		}
+		for j := range row {
+			row[j] /= sum
+		}
+	}
+}
+
 // ActivateGrad is ref.ActivateGrad in float32: bit for bit for relu, sigmoid and tanh, within 4·2⁻²³ of |dy| for gelu.
 func (v *Vec) ActivateGrad(kind ref.Activation, dx, saved, dy []float32) {
 	saved, dy = saved[:len(dx)], dy[:len(dx)]

@@ -23,6 +23,23 @@ func (v *Vec) activate(kind ref.Activation, y, x []float32) {
 	}
 }
 
+// exp is e to the x, elementwise, within one unit in the last place; y may be x.
+func (v *Vec) exp(y, x []float32) {
+	if v.Level >= AVX512 {
+		expAVX512(pointer(y), pointer(x), len(y))
+		return
+	}
+	const lanes = 8
+	m := len(y) &^ (lanes - 1)
+	expAVX2(pointer(y), pointer(x), m)
+	if m < len(y) {
+		var in, out [lanes]float32
+		copy(in[:], x[m:])
+		expAVX2(unsafe.Pointer(&out), unsafe.Pointer(&in), lanes)
+		copy(y[m:], out[:])
+	}
+}
+
 func (v *Vec) activateGrad(kind ref.Activation, dx, saved, dy []float32) {
 	if v.Level >= AVX512 {
 		activateGradAVX512(kind, pointer(dx), pointer(saved), pointer(dy), len(dx))

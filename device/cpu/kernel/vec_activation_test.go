@@ -146,3 +146,42 @@ func TestActivationsOfEveryLength(t *testing.T) {
 		}
 	})
 }
+
+// TestExp: e to the x within one unit in the last place where it is a normal number, the ends, and softmax in place.
+func TestExp(t *testing.T) {
+	forLevels(t, func(t *testing.T, v *Vec) {
+		if v.Level == Portable {
+			return // has ref.Softmax
+		}
+		r := rand.New(rand.NewPCG(5, 6))
+		x := []float32{0, float32(math.Copysign(0, -1)), 88.7, -87.3, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1e30, -1e30}
+		for range 100001 {
+			x = append(x, float32(r.Float64()*174-87))
+		}
+		y := make([]float32, len(x))
+		v.exp(y, x)
+		worst := 0.0
+		for i, a := range x {
+			want := math.Exp(float64(a))
+			switch {
+			case math.IsNaN(want) != math.IsNaN(float64(y[i])), want > math.MaxFloat32 && !math.IsInf(float64(y[i]), 1), want < 1e-46 && y[i] != 0:
+				t.Errorf("exp(%g) = %g, want %g", a, y[i], want)
+			case want > 1e-37 && want < math.MaxFloat32:
+				worst = max(worst, math.Abs(float64(y[i])-want)/ulp(want))
+			}
+		}
+		t.Logf("%.2f ulp", worst)
+		if worst > 1 {
+			t.Errorf("off by %.2f ulp, want at most 1", worst)
+		}
+		in := []float32{1, 2, 3, -1e4, 5, 5}
+		v.Softmax(in, in, 3)
+		want := make([]float32, 6)
+		ref.Softmax(want, []float32{1, 2, 3, -1e4, 5, 5}, 3)
+		for i := range want {
+			if math.Abs(float64(in[i]-want[i])) > 4*math.Ldexp(1, -24) {
+				t.Errorf("softmax %v, want %v", in, want)
+			}
+		}
+	})
+}

@@ -272,6 +272,11 @@ func sigmoidAVX512(y, x unsafe.Pointer, n int)
 //go:noescape
 func tanhAVX512(y, x unsafe.Pointer, n int)
 
+// expAVX512 is y = exp(x); its twin is ref.Activate.
+//
+//go:noescape
+func expAVX512(y, x unsafe.Pointer, n int)
+
 // geluAVX512 is y = gelu(x); its twin is ref.Activate.
 //
 //go:noescape
@@ -569,6 +574,11 @@ func sigmoidAVX2(y, x unsafe.Pointer, n int)
 //
 //go:noescape
 func tanhAVX2(y, x unsafe.Pointer, n int)
+
+// expAVX2 is y = exp(x); its twin is ref.Activate.
+//
+//go:noescape
+func expAVX2(y, x unsafe.Pointer, n int)
 
 // geluAVX2 is y = gelu(x); its twin is ref.Activate.
 //
