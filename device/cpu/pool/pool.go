@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// spins is how often an idle worker looks for work before it sleeps: some tens of microseconds, longer than the serial code between two
-// kernels of a step and short enough not to steal time from other processes.
+// spins is how often an idle worker looks for work before it sleeps: some tens of microseconds, longer than the serial code
+// between two kernels of a step and short enough not to steal time from other processes.
 const spins = 40000
 
 // Pool runs tasks on a fixed number of workers, the caller being worker 0. One For at a time.
