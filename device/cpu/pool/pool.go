@@ -102,10 +102,11 @@ func (p *Pool) drain(worker int) {
 func (p *Pool) work(w int) {
 	seen := uint32(0)
 	for {
+		// A wake-up may come late, meant for a round that this worker has done already: only the round's number counts.
 		for i := 0; p.round.Load() == seen; i++ {
 			if i > spins {
 				p.sleep(w, seen)
-				break
+				i = 0
 			}
 		}
 		seen = p.round.Load()
@@ -117,7 +118,8 @@ func (p *Pool) work(w int) {
 	}
 }
 
-// sleep waits for a round after seen.
+// sleep waits for a round after seen, or less: For may be held up between a round's start and its wake-ups, long enough for
+// the worker to find the round by itself, finish its share and fall asleep again, and then wake it for nothing.
 func (p *Pool) sleep(w int, seen uint32) {
 	p.asleep[w].Store(true)
 	if p.round.Load() != seen && p.asleep[w].CompareAndSwap(true, false) {

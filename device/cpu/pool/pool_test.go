@@ -48,3 +48,31 @@ func BenchmarkFor(b *testing.B) {
 		p.For(2, f)
 	}
 }
+
+// TestLateWakeUp: a wake-up for a round that the worker has done already must not make it count twice, which would let For
+// return before another one is done.
+func TestLateWakeUp(t *testing.T) {
+	p := New(3)
+	defer p.Close()
+	for range 20 {
+		var done atomic.Int32
+		p.For(3, func(worker, task int) {
+			switch {
+			case worker == 0: // the caller, late with its wake-ups
+				for deadline := time.Now().Add(20 * time.Millisecond); time.Now().Before(deadline); {
+					for w := 1; w < 3; w++ {
+						if p.asleep[w].CompareAndSwap(true, false) {
+							p.wake[w] <- struct{}{}
+						}
+					}
+				}
+			case task == 2:
+				time.Sleep(40 * time.Millisecond)
+			}
+			done.Add(1)
+		})
+		if n := done.Load(); n != 3 {
+			t.Fatalf("For returned after %d of 3 tasks", n)
+		}
+	}
+}
