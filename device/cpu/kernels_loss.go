@@ -54,17 +54,6 @@ func buildCrossEntropyGrad(b *builder, i *program.Instr, o program.CrossEntropyG
 	}), nil
 }
 
-// divisor is what a loss's sum is divided by.
-func divisor(r ref.Reduction, v *program.Value) float64 {
-	switch r {
-	case ref.Mean:
-		return float64(v.Elems())
-	case ref.BatchMean:
-		return float64(v.Shape[0])
-	}
-	return 1
-}
-
 func buildPointwiseLoss(b *builder, i *program.Instr, o program.PointwiseLoss) (func(), error) {
 	y, t, loss, n := b.view(i.In[0]), b.view(i.In[1]), b.f32(i.Out[0]), i.In[0].Elems()
 	sums := device.View[float64](b.work(i.Work))[:(n+chunk-1)/chunk]
@@ -72,7 +61,7 @@ func buildPointwiseLoss(b *builder, i *program.Instr, o program.PointwiseLoss) (
 		s := b.scratch[worker]
 		sums[from/chunk] = ref.PointwiseLoss(o.Loss, y.load(from, to, s.buf[0]), t.load(from, to, s.buf[1]))
 	})
-	div := divisor(o.Reduction, i.In[0])
+	div := float64(o.Reduction.Divisor(i.In[0].Elems(), i.In[0].Shape[0]))
 	return func() {
 		run()
 		var total float64
@@ -85,7 +74,7 @@ func buildPointwiseLoss(b *builder, i *program.Instr, o program.PointwiseLoss) (
 
 func buildPointwiseLossGrad(b *builder, i *program.Instr, o program.PointwiseLossGrad) (func(), error) {
 	y, t, dloss, dy := b.view(i.In[0]), b.view(i.In[1]), b.f32(i.In[2]), b.view(i.Out[0])
-	div := divisor(o.Reduction, i.In[0])
+	div := float64(o.Reduction.Divisor(i.In[0].Elems(), i.In[0].Shape[0]))
 	return b.each(i.In[0].Elems(), func(worker, from, to int) {
 		s := b.scratch[worker]
 		dst := dy.target(from, to, s.buf[2])

@@ -203,15 +203,11 @@ func buildUpdateRunning(b *builder, i *program.Instr, o program.UpdateRunning) (
 	if len(i.In) == 3 {
 		control = b.f32(i.In[2])
 	}
-	unbiased := float32(float64(o.Count) / float64(max(o.Count-1, 1)))
 	return func() {
 		if control != nil && control[program.ControlApply] == 0 {
 			return
 		}
-		for k := range mean {
-			runMean[k] = float32((1-o.Momentum)*runMean[k]) + float32(o.Momentum*mean[k])
-			runVar[k] = float32((1-o.Momentum)*runVar[k]) + float32(o.Momentum*float32(variance[k]*unbiased))
-		}
+		ref.UpdateRunning(runMean, runVar, mean, variance, o.Momentum, o.Count)
 	}, nil
 }
 
