@@ -22,6 +22,9 @@ func (m *maker) convShapes() []convShape {
 		{square(5, 2, 2), 2, 9, 9, 7, 13},
 		{ref.Conv{KH: 2, KW: 3, Stride: 2, Pad: 1}, 2, 7, 6, 2, 3},
 		{square(3, 1, 0), 1, 8, 8, 16, 32},
+		{square(3, 1, 0), 3, 13, 14, 32, 64},
+		{ref.Conv{KH: 2, KW: 3, Stride: 1}, 2, 21, 30, 16, 48},
+		{square(7, 2, 0), 2, 15, 13, 1, 16},
 	}
 	if m.few {
 		return few

@@ -11,16 +11,27 @@ import (
 // pixels as divide a tile's rows.
 func poolsInTile(p ref.Pool) bool { return p.Size == p.Stride && tileM%(p.Size*p.Size) == 0 }
 
-// conv2DWork has room for the unpooled output where the pool is a kernel of its own.
-func conv2DWork(i *program.Instr, o program.Conv2D) int64 {
+// conv2DWork is the workspace of the forward product; it has room for the unpooled output where the pool is a kernel of its own.
+func (d *Device) conv2DWork(i *program.Instr, o program.Conv2D) int64 {
 	v := newConv(o.Conv, i.In[0], i.In[1])
 	switch {
+	case v.thinForward(o.Pool) && sameDType(i), d.rowsForward(v, i.In[0].DType, o.Pool).rows > 0 && sameDType(i):
+		return 0
 	case o.Pool.Size == 0:
 		return v.fwd().work()
 	case poolsInTile(o.Pool):
 		return 0
 	}
-	return v.fwd().work() + v.outputBytes(i.Out[0].DType)
+	return d.conv2DWork(unpooled(i, o, v)) + v.outputBytes(i.Out[0].DType)
+}
+
+// sameDType: some kernels write what they read, half to half.
+func sameDType(i *program.Instr) bool { return i.In[0].DType == i.Out[0].DType }
+
+// unpooled is the instruction without its pool.
+func unpooled(i *program.Instr, o program.Conv2D, v conv) (*program.Instr, program.Conv2D) {
+	o.Pool = ref.Pool{}
+	return &program.Instr{Op: o, In: i.In, Out: []*program.Value{v.output(i.Out[0].DType)}}, o
 }
 
 // outputBytes is the size of the convolution's own output.
@@ -35,89 +46,178 @@ func conv2D(b *builder, i *program.Instr, o program.Conv2D) {
 	if o.Bias {
 		e.bias = b.ptr(i.In[2])
 	}
-	switch {
-	case o.Pool.Size == 0:
-		b.convForward(i, v, v.fwd(), e, ref.Pool{})
-	case poolsInTile(o.Pool):
-		ph, pw := o.Pool.Out(v.oh, v.ow)
-		p := v.fwd()
-		p.m = v.batch * ph * pw * o.Pool.Size * o.Pool.Size // the pixels of whole windows only
+	if o.Pool.Size > 0 {
 		e.argmax, e.pool = b.ptr(i.Out[1]), int32(o.Pool.Size*o.Pool.Size)
-		b.convForward(i, v, p, e, o.Pool)
-	default:
-		e.c = b.take(v.outputBytes(y.DType))
-		b.convForward(i, v, v.fwd(), e, ref.Pool{})
-		b.pool("max_pool2d", o.Pool, b.ptr(y), b.ptr(i.Out[1]), e.c, y.Elems(), y.DType, []int{v.batch, v.oh, v.ow, v.oc}, o.ReLU)
 	}
+	if b.convForward(i, o, v, e) {
+		return
+	}
+	e.c, e.argmax, e.pool = b.take(v.outputBytes(y.DType)), 0, 0
+	alone, op := unpooled(i, o, v)
+	b.convForward(alone, op, v, e)
+	b.pool("max_pool2d", o.Pool, b.ptr(y), b.ptr(i.Out[1]), e.c, y.Elems(), y.DType, []int{v.batch, v.oh, v.ow, v.oc}, o.ReLU)
 }
 
-func (b *builder) convForward(i *program.Instr, v conv, p product, e epilogue, pool ref.Pool) {
+// convForward appends the one kernel for a convolution with its pool, and tells whether there is one.
+func (b *builder) convForward(i *program.Instr, o program.Conv2D, v conv, e epilogue) bool {
 	x, w := i.In[0], i.In[1]
+	k := b.d.rowsForward(v, x.DType, o.Pool)
+	switch {
+	case v.thinForward(o.Pool) && sameDType(i):
+		b.convThin(v, e, o.Pool, x, w)
+	case k.rows > 0 && sameDType(i):
+		var g outputGrad
+		g.setPool(o.Pool, v)
+		b.convRows(k, v, e, b.ptr(x), b.ptr(w), g, v.oc)
+	case o.Pool.Size == 0 || poolsInTile(o.Pool):
+		b.convGemm(i, o, v, e)
+	default:
+		return false
+	}
+	return true
+}
+
+// convGemm appends the product for any shape, with a pool whose windows fit into its tiles.
+func (b *builder) convGemm(i *program.Instr, o program.Conv2D, v conv, e epilogue) {
+	x, w, p := i.In[0], i.In[1], v.fwd()
+	var pool, ph, pw int
+	if o.Pool.Size > 0 {
+		pool = o.Pool.Size
+		ph, pw = o.Pool.Out(v.oh, v.ow)
+		p.m = v.batch * ph * pw * pool * pool // the pixels of whole windows only
+	}
 	multiply(b, "conv2d", p, x.DType, i.Out[0].DType, e, func(e epilogue) convArgs {
 		a := v.args(e, b.ptr(x), b.ptr(w))
-		if pool.Size > 0 {
-			ph, pw := pool.Out(v.oh, v.ow)
-			a.pool, a.ph, a.pw = int32(pool.Size), int32(ph), int32(pw)
-		}
+		a.pool, a.ph, a.pw = int32(pool), int32(ph), int32(pw)
 		a.vecA, a.vecB = vectors(v.c, x.DType), vectors(v.oc, x.DType)
 		return a
 	})
 }
 
+// The gradients of a convolution alone are a backward pass of one of them.
+
 func conv2DGradX(b *builder, i *program.Instr, o program.Conv2DGradX) {
 	w, dy, dx := i.In[0], i.In[1], i.Out[0]
-	b.convGradX(newConv(o.Conv, dx, w), dx, w, b.ptr(dy), 0)
+	b.convGradX(newConv(o.Conv, dx, w), dx, w, 0, outputGrad{dy: b.ptr(dy)}, ref.Pool{})
+}
+
+func conv2DGradW(b *builder, i *program.Instr, o program.Conv2DGradW) {
+	x, dy, dw := i.In[0], i.In[1], i.Out[0]
+	b.convGradW(newConv(o.Conv, x, dw), x, dw, 0, outputGrad{dy: b.ptr(dy)}, ref.Pool{})
+}
+
+// Which kernels compute a gradient. Those for any shape want the gradient at the convolution's own output in memory.
+type gradKernel int
+
+const (
+	gradGemm gradKernel = iota
+	gradRows
+	gradThin
+)
+
+// gradXKernel: the operands are of type t, dx of type out.
+func (d *Device) gradXKernel(v conv, t, out program.DType, p ref.Pool) gradKernel {
+	if out == t && d.rowsGradX(v, t, p).rows > 0 {
+		return gradRows
+	}
+	return gradGemm
+}
+
+// gradWKernel: dw may be float32 beside half operands.
+func (d *Device) gradWKernel(v conv, t program.DType, p ref.Pool) gradKernel {
+	k, _ := d.rowsGradW(v, t, p)
+	switch {
+	case v.thinGradW(p):
+		return gradThin
+	case k.rows > 0:
+		return gradRows
+	}
+	return gradGemm
+}
+
+// gradWWork is the workspace of the weights' and, with bias, the bias's gradient.
+func (d *Device) gradWWork(v conv, t program.DType, p ref.Pool, bias bool) int64 {
+	switch d.gradWKernel(v, t, p) {
+	case gradThin:
+		return v.thinGradWWork()
+	case gradRows:
+		_, images := d.rowsGradW(v, t, p)
+		return v.rowsGradWWork(images)
+	}
+	bytes := v.gradW().work()
+	if bias {
+		bytes += columnWork(v.output(t))
+	}
+	return bytes
+}
+
+func (d *Device) gradXWork(v conv, t, out program.DType, p ref.Pool) int64 {
+	if d.gradXKernel(v, t, out, p) == gradRows {
+		return 0
+	}
+	return v.gradX().work()
 }
 
 // convGradX appends the input's gradient; with a mask it is 0 where that is not above 0.
-func (b *builder) convGradX(v conv, dx, w *program.Value, dy, mask ptr) {
-	multiply(b, "conv2d_grad_x", v.gradX(), w.DType, dx.DType, epilogue{c: b.ptr(dx), mask: mask}, func(e epilogue) convArgs {
-		a := v.args(e, dy, b.ptr(w))
+func (b *builder) convGradX(v conv, dx, w *program.Value, mask ptr, g outputGrad, p ref.Pool) {
+	e := epilogue{c: b.ptr(dx), mask: mask}
+	if b.d.gradXKernel(v, w.DType, dx.DType, p) == gradRows {
+		b.convRows(b.d.rowsGradX(v, w.DType, p), v, e, 0, b.ptr(w), g, v.c)
+		return
+	}
+	multiply(b, "conv2d_grad_x", v.gradX(), w.DType, dx.DType, e, func(e epilogue) convArgs {
+		a := v.args(e, g.dy, b.ptr(w))
 		a.vecA, a.vecB = vectors(v.oc, w.DType), vectors(v.oc, w.DType)
 		return a
 	})
 }
 
-func conv2DGradW(b *builder, i *program.Instr, o program.Conv2DGradW) {
-	x, dy, dw := i.In[0], i.In[1], i.Out[0]
-	b.convGradW(newConv(o.Conv, x, dw), x, dw, b.ptr(dy))
-}
-
-func (b *builder) convGradW(v conv, x, dw *program.Value, dy ptr) {
-	multiply(b, "conv2d_grad_w", v.gradW(), x.DType, dw.DType, epilogue{c: b.ptr(dw)}, func(e epilogue) convArgs {
-		a := v.args(e, b.ptr(x), dy)
-		a.vecA, a.vecB = vectors(v.c, x.DType), vectors(v.oc, x.DType)
-		return a
-	})
-}
-
-// sumsWork is the workspace of the weights' and the bias's gradients.
-func (v conv) sumsWork(o program.Conv2DBackward, d program.DType) int64 {
-	bytes := v.gradW().work()
-	if o.Bias {
-		bytes += columnWork(v.output(d))
+// convGradW appends the weights' gradient and, unless db is 0, the bias's.
+func (b *builder) convGradW(v conv, x, dw *program.Value, db ptr, g outputGrad, p ref.Pool) {
+	switch b.d.gradWKernel(v, x.DType, p) {
+	case gradThin:
+		b.convThinGradW(v, x, g, dw, db)
+	case gradRows:
+		k, images := b.d.rowsGradW(v, x.DType, p)
+		b.convRowsGradW(k, images, v, b.ptr(x), g, dw, db)
+	default:
+		multiply(b, "conv2d_grad_w", v.gradW(), x.DType, dw.DType, epilogue{c: b.ptr(dw)}, func(e epilogue) convArgs {
+			a := v.args(e, b.ptr(x), g.dy)
+			a.vecA, a.vecB = vectors(v.c, x.DType), vectors(v.oc, x.DType)
+			return a
+		})
+		if db != 0 {
+			b.biasGrad(v.output(x.DType), g.dy, db)
+		}
 	}
-	return bytes
 }
+
+// undoes tells whether the gradient at the convolution's own output must be made in memory: where a pool or ReLU was fused,
+// and a kernel that reads it cannot undo them.
+func (d *Device) undoes(i *program.Instr, o program.Conv2DBackward, v conv) bool {
+	fused, t := o.Pool.Size > 0 || o.ReLU, i.In[0].DType
+	return fused && (d.gradWKernel(v, t, o.Pool) == gradGemm || o.NeedX && d.gradXKernel(v, t, last(i.Out).DType, o.Pool) == gradGemm)
+}
+
+func last(vs []*program.Value) *program.Value { return vs[len(vs)-1] }
 
 // lends tells whether dx, which is written last, has room for the partial sums of the other gradients until then.
 func lends(i *program.Instr, o program.Conv2DBackward, sums int64) bool {
-	return o.NeedX && i.Out[len(i.Out)-1].Bytes >= sums
+	return o.NeedX && last(i.Out).Bytes >= sums
 }
 
 // conv2DBackwardWork has room for the gradient at the convolution's own output, and for partial sums.
-func conv2DBackwardWork(i *program.Instr, o program.Conv2DBackward) int64 {
-	v := newConv(o.Conv, i.In[0], i.In[1])
-	d := i.In[0].DType
+func (d *Device) conv2DBackwardWork(i *program.Instr, o program.Conv2DBackward) int64 {
+	v, t, p := newConv(o.Conv, i.In[0], i.In[1]), i.In[0].DType, o.Pool
 	var bytes int64
-	if o.Pool.Size > 0 || o.ReLU {
-		bytes = v.outputBytes(d)
+	if d.undoes(i, o, v) {
+		bytes, p = v.outputBytes(t), ref.Pool{}
 	}
-	if sums := v.sumsWork(o, d); !lends(i, o, sums) {
+	if sums := d.gradWWork(v, t, p, o.Bias); !lends(i, o, sums) {
 		bytes += sums
 	}
 	if o.NeedX {
-		bytes += v.gradX().work()
+		bytes += d.gradXWork(v, t, last(i.Out).DType, p)
 	}
 	return bytes
 }
@@ -130,16 +230,20 @@ func (v conv) output(d program.DType) *program.Value {
 func conv2DBackward(b *builder, i *program.Instr, o program.Conv2DBackward) {
 	x := i.In[0]
 	v := newConv(o.Conv, x, i.In[1])
-	dz := b.outputGrad(i, o, v)
-	work := b.work
-	borrowed := lends(i, o, v.sumsWork(o, x.DType))
-	if borrowed {
-		b.work = b.ptr(i.Out[len(i.Out)-1])
+	g, p := b.newOutputGrad(i, o, v), o.Pool
+	if b.d.undoes(i, o, v) {
+		g, p = outputGrad{dy: b.outputGrad(i, o, v)}, ref.Pool{}
 	}
-	b.convGradW(v, x, i.Out[0], dz)
+	var db ptr
 	if o.Bias {
-		b.biasGrad(v.output(x.DType), dz, b.ptr(i.Out[1]))
+		db = b.ptr(i.Out[1])
 	}
+	work := b.work
+	borrowed := lends(i, o, b.d.gradWWork(v, x.DType, p, o.Bias))
+	if borrowed {
+		b.work = b.ptr(last(i.Out))
+	}
+	b.convGradW(v, x, i.Out[0], db, g, p)
 	if borrowed {
 		b.work = work
 	}
@@ -150,22 +254,18 @@ func conv2DBackward(b *builder, i *program.Instr, o program.Conv2DBackward) {
 	if o.MaskX {
 		mask = b.ptr(x)
 	}
-	b.convGradX(v, i.Out[len(i.Out)-1], i.In[1], dz, mask)
+	b.convGradX(v, last(i.Out), i.In[1], mask, g, p)
 }
 
-// outputGrad is the gradient at the convolution's own output: dy, or in the workspace dy with the pool and ReLU undone.
+// outputGrad makes the gradient at the convolution's own output in the workspace: dy with the pool or ReLU undone.
 func (b *builder) outputGrad(i *program.Instr, o program.Conv2DBackward, v conv) ptr {
 	d, dy := i.In[0].DType, b.ptr(i.In[2])
-	switch {
-	case o.Pool.Size > 0: // a window that ReLU removed is marked by a position outside
-		dz := b.take(v.outputBytes(d))
-		like := v.output(d)
-		b.pool("max_pool2d_grad", o.Pool, dz, b.ptr(i.In[3]), dy, like.Elems(), d, like.Shape, false)
-		return dz
-	case o.ReLU:
-		dz := b.take(v.outputBytes(d))
+	dz := b.take(v.outputBytes(d))
+	if o.Pool.Size == 0 {
 		b.activationGrad(dz, i.In[3], dy, ref.ReLU)
 		return dz
 	}
-	return dy
+	like := v.output(d) // a window that ReLU removed is marked by a position outside
+	b.pool("max_pool2d_grad", o.Pool, dz, b.ptr(i.In[3]), dy, like.Elems(), d, like.Shape, false)
+	return dz
 }

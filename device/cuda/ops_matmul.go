@@ -39,19 +39,15 @@ func (p product) work() int64 {
 	return 0
 }
 
-// productOf gives the matrix product of a linear layer's or convolution's instruction.
+// productOf gives the matrix product of a linear layer's instruction.
 func productOf(i *program.Instr) product {
-	switch o := i.Op.(type) {
+	switch i.Op.(type) {
 	case program.Linear:
 		return product{i.In[0].Shape[0], i.Out[0].Shape[1], i.In[0].Shape[1]}
 	case program.LinearGradX:
 		return product{i.In[0].Shape[0], i.Out[0].Shape[1], i.In[0].Shape[1]}
 	case program.LinearGradW:
 		return product{i.Out[0].Shape[0], i.Out[0].Shape[1], i.In[0].Shape[0]}
-	case program.Conv2DGradX:
-		return newConv(o.Conv, i.Out[0], i.In[0]).gradX()
-	case program.Conv2DGradW:
-		return newConv(o.Conv, i.In[0], i.Out[0]).gradW()
 	}
 	return product{}
 }
@@ -73,18 +69,18 @@ func multiply[A any](b *builder, name string, p product, d, out program.DType, e
 		e.partials = b.take(p.work())
 	}
 	grid := [3]int{ceilDiv(p.n, tileN), ceilDiv(p.m, tileM), int(e.splits)}
-	add(b, name+b.arithmetic(d), grid, mmThreads, args(e))
+	add(b, name+b.d.arithmetic(d), grid, mmThreads, args(e))
 	if e.splits > 1 {
-		elementwise(b, "matmul_finish"+suffix(d), p.m*p.n, e)
+		add(b, "matmul_finish"+suffix(d), [3]int{ceilDiv(p.m*p.n, splitElems), 1, 1}, threads, e)
 	}
 }
 
 // arithmetic is the suffix of matrix products: the operands' type, or tf32.
-func (b *builder) arithmetic(d program.DType) string {
-	if d == program.Float32 && b.d.opts.TF32 && b.d.capability() >= 80 {
+func (d *Device) arithmetic(t program.DType) string {
+	if t == program.Float32 && d.opts.TF32 && d.capability() >= 80 {
 		return "_tf32"
 	}
-	return suffix(d)
+	return suffix(t)
 }
 
 // vectors tells whether rows of n elements are whole 16-byte vectors.

@@ -26,8 +26,12 @@ var table = tableOf(
 func (d *Device) Workspace(i *program.Instr) int64 {
 	switch o := i.Op.(type) {
 	case program.Conv2D:
-		return conv2DWork(i, o)
-	case program.Conv2DGradX, program.Conv2DGradW, program.LinearGradX, program.Linear:
+		return d.conv2DWork(i, o)
+	case program.Conv2DGradX:
+		return d.gradXWork(newConv(o.Conv, i.Out[0], i.In[0]), i.In[0].DType, i.Out[0].DType, ref.Pool{})
+	case program.Conv2DGradW:
+		return d.gradWWork(newConv(o.Conv, i.In[0], i.Out[0]), i.In[0].DType, ref.Pool{}, false)
+	case program.LinearGradX, program.Linear:
 		return splitWork(i)
 	case program.LinearGradW:
 		if o.Bias {
@@ -35,7 +39,7 @@ func (d *Device) Workspace(i *program.Instr) int64 {
 		}
 		return splitWork(i)
 	case program.Conv2DBackward:
-		return conv2DBackwardWork(i, o)
+		return d.conv2DBackwardWork(i, o)
 	case program.BiasGrad, program.BatchNormGradGamma:
 		return columnWork(i.In[0])
 	case program.BatchStats:

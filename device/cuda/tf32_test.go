@@ -17,7 +17,7 @@ import (
 // the portable CPU's bit for bit. Numbers with more bits must be off by what 10 bits of fraction explain, and by something.
 func TestTF32(t *testing.T) {
 	d, host := open(t, "", Options{TF32: true}), portable(t)
-	c := ref.Conv{KH: 3, KW: 3, Stride: 2, Pad: 1}
+	c, rows := ref.Conv{KH: 3, KW: 3, Stride: 2, Pad: 1}, ref.Conv{KH: 3, KW: 3, Stride: 1}
 	for _, op := range []struct {
 		op       program.Op
 		in, out  [][]int
@@ -29,6 +29,11 @@ func TestTF32(t *testing.T) {
 		{program.Conv2D{Conv: c}, [][]int{{2, 9, 11, 4}, {3, 3, 4, 12}}, [][]int{{2, 5, 6, 12}}, 36},
 		{program.Conv2DGradX{Conv: c}, [][]int{{3, 3, 4, 12}, {2, 5, 6, 12}}, [][]int{{2, 9, 11, 4}}, 108},
 		{program.Conv2DGradW{Conv: c}, [][]int{{2, 9, 11, 4}, {2, 5, 6, 12}}, [][]int{{3, 3, 4, 12}}, 60},
+		{program.Conv2D{Conv: rows}, [][]int{{2, 14, 13, 16}, {3, 3, 16, 64}}, [][]int{{2, 12, 11, 64}}, 144},
+		{program.Conv2D{Conv: rows}, [][]int{{1, 9, 28, 16}, {3, 3, 16, 48}}, [][]int{{1, 7, 26, 48}}, 144},
+		{program.Conv2DGradX{Conv: rows}, [][]int{{3, 3, 16, 32}, {2, 12, 11, 32}}, [][]int{{2, 14, 13, 16}}, 288},
+		{program.Conv2DGradX{Conv: rows}, [][]int{{3, 3, 64, 16}, {2, 12, 11, 16}}, [][]int{{2, 14, 13, 64}}, 144},
+		{program.Conv2DGradW{Conv: rows}, [][]int{{2, 14, 13, 16}, {2, 12, 11, 32}}, [][]int{{3, 3, 16, 32}}, 264},
 	} {
 		t.Run(op.op.Name(), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))

@@ -1,4 +1,5 @@
 // The module of all kernels but the matrix products. scripts/ptx.sh compiles it for compute capability 7.5.
+#include "conv_thin.h"
 #include "elementwise.h"
 #include "input.h"
 #include "loss.h"

@@ -1,9 +1,12 @@
 // The module of matrix products in bfloat16. scripts/ptx.sh compiles it for compute capability 8.0.
+#include "conv_rows_grad_w.h"
 #include "peak.h"
 #include "products.h"
 
 template <bool A_T, bool B_T> using BfloatCores = Wmma<bf16, bf16, 16, A_T, B_T>;
 
 PRODUCTS(bf16, bf16, BfloatCores)
+CONV_ROWS(bf16, bf16, bf16, 16)
+CONV_ROWS_GRAD_W(bf16, bf16, bf16, 16, 64)
 
 KERNEL(peak_bf16, THREADS, (PeakArgs a)) { peak_cores<bf16>(a); }

@@ -8,6 +8,8 @@
 #include <cuda_fp16.h>
 #include <mma.h>
 #define KERNEL(name, threads, args) extern "C" __global__ void __launch_bounds__(threads) name args
+// KERNEL_PAIR is a kernel of so few registers that a multiprocessor runs two blocks of it: one multiplies while the other loads.
+#define KERNEL_PAIR(name, threads, args) extern "C" __global__ void __launch_bounds__(threads, 2) name args
 // SHARED declares an array in the block's shared memory, undefined at the start.
 #define SHARED(type, name, count) __shared__ __align__(128) type name[count]
 #endif

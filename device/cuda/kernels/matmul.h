@@ -7,64 +7,10 @@
 // With several splits, each block sums one part of K into a float32 partial [splits,M,N] and matmul_finish adds the
 // partials in order. Launch: grid (N/64, M/64, splits), rounded up.
 #pragma once
-#include "common.h"
+#include "epilogue.h"
 
 constexpr int BM = 64, BN = 64, BK = 32;
 constexpr int MM_THREADS = 128;
-
-// Epilogue is what happens to an element of C on its way to memory: bias, ReLU, mask, max pool, rounding.
-struct Epilogue {
-  void *c;
-  float *partials;      // with splits > 1
-  const float *bias;    // [N] or null
-  const void *mask;     // [M,N] of A's type or null: C is 0 where it is not above 0
-  unsigned char *argmax; // with pool
-  int m, n, k;
-  int splits;
-  int relu;
-  int c_float32; // C is float32, else of A's type
-  int pool;      // elements of a pooling window, 0 of none: that many rows in turn make one row of C (see ConvPixels)
-};
-
-// Vec is what a thread moves at once: 16 bytes, or one element where rows are not multiples of 16 bytes.
-template <class T> struct alignas(16) Vec {
-  static constexpr int N = 16 / sizeof(T);
-  T e[N];
-};
-
-template <class T> __device__ __forceinline__ Vec<T> zeros() {
-  Vec<T> v;
-  for (int i = 0; i < Vec<T>::N; i++) v.e[i] = from_float<T>(0);
-  return v;
-}
-
-template <class T> __device__ __forceinline__ void finish_element(const Epilogue &p, int row, int col, float v) {
-  size_t i = static_cast<size_t>(row) * p.n + col;
-  if (p.bias) v += p.bias[col];
-  if (p.relu && v < 0) v = 0;
-  if (p.mask && !(to_float(static_cast<const T *>(p.mask)[i]) > 0)) v = 0;
-  if (p.c_float32) static_cast<float *>(p.c)[i] = v;
-  else static_cast<T *>(p.c)[i] = from_float<T>(v);
-}
-
-// finish_window rounds the rows of one window, takes the first maximum and marks a window whose maximum ReLU removes.
-template <class T> __device__ __forceinline__ void finish_window(const Epilogue &p, const float *tile, int ld, int row, int col) {
-  float bias = p.bias ? p.bias[col] : 0, best = 0;
-  int at = 0;
-  for (int k = 0; k < p.pool; k++) {
-    float v = tile[k * ld] + bias;
-    if (!p.c_float32) v = to_float(from_float<T>(v));
-    if (k == 0 || v > best || v != v) best = v, at = k;
-  }
-  if (p.relu && !(best > 0)) {
-    at = p.pool;
-    if (best == best) best = 0;
-  }
-  size_t i = static_cast<size_t>(row) * p.n + col;
-  p.argmax[i] = at;
-  if (p.c_float32) static_cast<float *>(p.c)[i] = best;
-  else static_cast<T *>(p.c)[i] = from_float<T>(best);
-}
 
 // finish_tile writes the tile, which lies in shared memory.
 template <class T> __device__ __forceinline__ void finish_tile(const Epilogue &p, const float *tile, int ld) {
@@ -83,15 +29,6 @@ template <class T> __device__ __forceinline__ void finish_tile(const Epilogue &p
     if (p.splits > 1) p.partials[(static_cast<size_t>(blockIdx.z) * p.m + row) * p.n + col] = v;
     else finish_element<T>(p, row, col, v);
   }
-}
-
-template <class T> __device__ __forceinline__ void finish_splits(const Epilogue &p) {
-  int size = p.m * p.n;
-  each(size, [&](int i) {
-    float sum = 0;
-    for (int s = 0; s < p.splits; s++) sum += p.partials[static_cast<size_t>(s) * size + i];
-    finish_element<T>(p, i / p.n, i % p.n, sum);
-  });
 }
 
 // matmul runs one block. A and B are sources, Unit multiplies.

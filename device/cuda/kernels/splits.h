@@ -1,7 +1,31 @@
-// The end of a matrix product whose sums over K were split (matmul.h).
+// The ends of matrix products whose sums over K were split. Launch: a block for SPLIT_ELEMS elements.
 #pragma once
-#include "matmul.h"
+#include "epilogue.h"
+
+template <class T> __device__ __forceinline__ void matmul_finish(const Epilogue &p) {
+  size_t size = static_cast<size_t>(p.m) * p.n, i = static_cast<size_t>(blockIdx.x) * SPLIT_ELEMS + threadIdx.x % SPLIT_ELEMS;
+  float sum = sum_splits(p.partials, p.splits, size, i);
+  if (threadIdx.x < SPLIT_ELEMS && i < size) finish_element<T>(p, i / p.n, i % p.n, sum);
+}
+
+// GradWFinishArgs: the partials of a convolution's gradients, [splits,size]; the weights are the first `weights` elements, oc
+// after them are the bias.
+struct GradWFinishArgs {
+  void *dw;
+  float *db; // or null
+  const float *partials;
+  int splits, size, weights, oc;
+};
+
+template <class T> __device__ __forceinline__ void conv_grad_w_finish(const GradWFinishArgs &a) {
+  int i = blockIdx.x * SPLIT_ELEMS + threadIdx.x % SPLIT_ELEMS;
+  float sum = sum_splits(a.partials, a.splits, a.size, i);
+  if (threadIdx.x >= SPLIT_ELEMS) return;
+  if (i < a.weights) static_cast<T *>(a.dw)[i] = from_float<T>(sum);
+  else if (a.db && i < a.weights + a.oc) a.db[i - a.weights] = sum;
+}
 
 #define SPLITS(S, T) \
-  KERNEL(matmul_finish_##S, THREADS, (Epilogue a)) { finish_splits<T>(a); }
+  KERNEL(matmul_finish_##S, THREADS, (Epilogue a)) { matmul_finish<T>(a); } \
+  KERNEL(conv_grad_w_finish_##S, THREADS, (GradWFinishArgs a)) { conv_grad_w_finish<T>(a); }
 TYPES(SPLITS)

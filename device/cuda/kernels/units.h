@@ -14,6 +14,14 @@ template <class T, bool A_T, bool B_T> struct Tiles {
 template <bool TRANSPOSED> struct Layout { typedef nvcuda::wmma::row_major type; };
 template <> struct Layout<true> { typedef nvcuda::wmma::col_major type; };
 
+// round_operand makes a fragment's float32 elements tf32.
+template <class T, class F> __device__ __forceinline__ void round_operand(F &f) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  if constexpr (sizeof(T) == 4)
+    for (int e = 0; e < f.num_elements; e++) f.x[e] = nvcuda::wmma::__float_to_tf32(f.x[e]);
+#endif
+}
+
 // Wmma multiplies on tensor cores: four warps, each a 32x32 quarter of the tile as 2x2 fragments. Element is T, or
 // precision::tf32 for float operands; K is the fragments' depth.
 template <class T, class Element, int K, bool A_T, bool B_T> struct Wmma : Tiles<T, A_T, B_T> {
@@ -24,14 +32,6 @@ template <class T, class Element, int K, bool A_T, bool B_T> struct Wmma : Tiles
   __device__ __forceinline__ Wmma() {
     for (int i = 0; i < 2; i++)
       for (int j = 0; j < 2; j++) nvcuda::wmma::fill_fragment(acc[i][j], 0.f);
-  }
-
-  // round makes a fragment's float32 elements tf32.
-  template <class F> __device__ __forceinline__ void round(F &f) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-    if constexpr (sizeof(T) == 4)
-      for (int e = 0; e < f.num_elements; e++) f.x[e] = nvcuda::wmma::__float_to_tf32(f.x[e]);
-#endif
   }
 
   __device__ __forceinline__ void multiply(const T *as, const T *bs) {
@@ -45,8 +45,8 @@ template <class T, class Element, int K, bool A_T, bool B_T> struct Wmma : Tiles
         int row = m + 16 * i, col = n + 16 * i;
         nvcuda::wmma::load_matrix_sync(a[i], as + (A_T ? k * L::LDA + row : row * L::LDA + k), L::LDA);
         nvcuda::wmma::load_matrix_sync(b[i], bs + (B_T ? col * L::LDB + k : k * L::LDB + col), L::LDB);
-        round(a[i]);
-        round(b[i]);
+        round_operand<T>(a[i]);
+        round_operand<T>(b[i]);
       }
 #pragma unroll
       for (int i = 0; i < 2; i++)

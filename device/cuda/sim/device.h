@@ -78,6 +78,8 @@ void collective(unsigned mask, Collective op, void *arg);
       {#name, threads, sizeof(sim::ArgsOf<decltype(name)>::type), &sim::call<sim::ArgsOf<decltype(name)>::type, &name>}); \
   static void name args
 
+#define KERNEL_PAIR KERNEL
+
 #define SHARED(type, name, count) \
   static sim::SharedSlot name##_slot; \
   type *name = static_cast<type *>(sim::shared(name##_slot, sizeof(type) * (count)))
