@@ -39,6 +39,7 @@ type AccuracyResult struct {
 	ISA          string        `json:"isa"`
 	Threads      int           `json:"threads"`
 	DType        string        `json:"dtype"`
+	TF32         bool          `json:"tf32"` // float32 products are computed in tf32
 	Batch        int           `json:"batch"`
 	Target       float64       `json:"target"`
 	Rows         []AccuracyRow `json:"rows"`
@@ -98,7 +99,7 @@ func (r *AccuracyResult) run(ctx context.Context, c configs.Config) (row *Accura
 		return nil, err
 	}
 	p := dev.Properties()
-	r.Device, r.ISA, r.Threads, r.DType = p.Kind, p.ISA, p.Threads, t.DType().String()
+	r.Device, r.ISA, r.Threads, r.DType, r.TF32 = p.Kind, p.ISA, p.Threads, t.DType().String(), t.UsesTF32()
 	row.SetupSeconds = time.Since(start).Seconds()
 	return row, row.train(ctx, t, r.Target)
 }

@@ -22,6 +22,7 @@ var batchSizes = []int{1, 8, 64, 512, 4096}
 // BatchOptions say what to compare.
 type BatchOptions struct {
 	Device     string // "": all that are usable
+	NoGraph    bool   // cuda.graph: false
 	BatchSizes []int  // default: 1, 8, 64, 512, 4096
 	Steps      int    // timings of each; 0: 20
 }
@@ -56,6 +57,7 @@ func Batch(ctx context.Context, o BatchOptions) (*BatchResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Config.CUDA.Graph = !o.NoGraph
 	set, err := data.Open(r.Config.Data, r.Config.Seed)
 	if err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func Batch(ctx context.Context, o BatchOptions) (*BatchResult, error) {
 }
 
 func batchRow(ctx context.Context, c configs.Config, set *data.Set, name string, n int) (row *BatchRow, err error) {
-	dev, err := devices.Open(name, c.Threads)
+	dev, err := trainer.OpenNamed(name, c)
 	if err != nil {
 		return nil, err
 	}

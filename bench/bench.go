@@ -73,12 +73,22 @@ func choose(want string) (use, missing []devices.Usable, err error) {
 		return use, missing, nil
 	}
 	// Not in the list (cuda:1), or not usable: opening it tells the reason.
-	d, err := devices.Open(want, 0)
+	d, err := devices.Open(want, devices.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
 	defer d.Close()
 	return []devices.Usable{{Name: want, Properties: d.Properties()}}, nil, nil
+}
+
+func hasTF32(u devices.Usable) bool { return devices.HasTF32(u.Properties) }
+
+// needTF32 refuses tf32 on a device that has not got it.
+func needTF32(p device.Properties) error {
+	if devices.HasTF32(p) {
+		return nil
+	}
+	return &Error{"--precision", fmt.Sprintf("tf32 needs an NVIDIA GPU of compute capability 8.0 or later, the device is %s (%s, %s); take fp32 there", p.Kind, p.Name, p.ISA)}
 }
 
 // peaks are a device's measured limits in GFLOP/s by dtype; a dtype is missing where it has none of its own.

@@ -4,18 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"halfstep/configs"
 	"halfstep/data"
 	"halfstep/device"
-	"halfstep/program"
 	"halfstep/trainer"
 )
 
 // CompareOptions say what Compare compares: every precision with every batch size. Empty lists and zeros stand for the
 // configuration's own values, and for one seed.
 type CompareOptions struct {
-	Precisions []string // fp32, fp16, bf16
+	Precisions []string // fp32, tf32, fp16, bf16
 	BatchSizes []int
 	Epochs     int
 	Seeds      int          // runs of each row, with the configuration's seed and those after it
@@ -70,7 +70,8 @@ type comparison struct {
 	CompareOptions
 	cfg    configs.Config
 	set    *data.Set
-	dev    device.Device
+	dev    device.Device // the first row's
+	opened []device.Device
 	limits *limits
 	rows   []*contender
 }
@@ -83,7 +84,7 @@ func Compare(ctx context.Context, r *configs.Resolved, o CompareOptions) (*Compa
 	if err != nil {
 		return nil, err
 	}
-	defer c.dev.Close()
+	defer c.close()
 	groups := c.groups()
 	for seed := range c.Seeds {
 		for _, g := range groups {
@@ -100,23 +101,81 @@ func newComparison(r *configs.Resolved, o CompareOptions) (*comparison, error) {
 	if err := c.settle(); err != nil {
 		return nil, err
 	}
-	var err error
-	if c.set, err = data.Open(c.cfg.Data, c.cfg.Seed); err != nil {
-		return nil, err
-	}
-	if c.dev, _, err = trainer.OpenDevice(c.rows[0].cfg, c.set); err != nil {
-		return nil, err
-	}
-	for _, k := range c.rows {
-		if err := k.plan(c.set, c.dev); err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", k, err), c.dev.Close())
-		}
+	if err := c.open(); err != nil {
+		return nil, errors.Join(err, c.close())
 	}
 	c.limits = newLimits(c.dev)
 	for _, k := range c.rows {
 		c.limits.need(k.planned.Peak())
 	}
 	return c, nil
+}
+
+// open opens data and device, and plans the rows.
+func (c *comparison) open() (err error) {
+	if c.set, err = data.Open(c.cfg.Data, c.cfg.Seed); err != nil {
+		return err
+	}
+	if err := c.openDevices(); err != nil {
+		return err
+	}
+	for _, k := range c.rows {
+		if err := k.plan(c.set); err != nil {
+			return fmt.Errorf("%s: %w", k, err)
+		}
+	}
+	return nil
+}
+
+// openDevices opens the device that all rows run on. How it multiplies float32 is a setting of a device as a whole: rows that
+// differ in it have one each, on the same GPU and in the same memory.
+func (c *comparison) openDevices() error {
+	first := &c.rows[0].cfg
+	asked := slices.Contains(c.Precisions, trainer.TF32)
+	onlyGPU := asked && first.Device == "auto" // the CPU is no choice
+	if onlyGPU {
+		first.Device = "cuda"
+	}
+	d, choice, err := trainer.OpenDevice(*first, c.set)
+	switch {
+	case err != nil && onlyGPU:
+		return &Error{"--precision", fmt.Sprintf("tf32 needs an NVIDIA GPU of compute capability 8.0 or later, and here is none: %v; leave tf32 out", err)}
+	case err != nil:
+		return err
+	}
+	c.dev, c.opened = d, []device.Device{d}
+	if asked {
+		if err := needTF32(d.Properties()); err != nil {
+			return err
+		}
+	}
+	name := first.Device
+	if choice != nil {
+		name = choice.Device
+	}
+	for _, k := range c.rows {
+		k.dev = d
+		if k.cfg.CUDA == first.CUDA {
+			continue
+		}
+		if len(c.opened) == 1 {
+			other, err := trainer.OpenNamed(name, k.cfg)
+			if err != nil {
+				return err
+			}
+			c.opened = append(c.opened, other)
+		}
+		k.dev = c.opened[1]
+	}
+	return nil
+}
+
+func (c *comparison) close() error {
+	var errs []error
+	for _, d := range c.opened {
+		errs = append(errs, d.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func (c *comparison) say(format string, args ...any) {
@@ -140,32 +199,37 @@ func (c *comparison) settle() error {
 		}
 	}
 	c.cfg.Epochs = c.Epochs
-	if len(c.Precisions) == 0 {
-		d, err := trainer.DTypeOf(c.cfg)
-		if err != nil {
-			return err
-		}
-		c.Precisions = []string{d.String()}
-	}
 	if len(c.BatchSizes) == 0 {
 		c.BatchSizes = []int{c.cfg.Data.BatchSize}
+	}
+	if len(c.Precisions) == 0 {
+		return c.add(c.cfg)
 	}
 	for _, p := range c.Precisions {
 		cfg, err := trainer.Precision(c.cfg, p)
 		if err != nil {
 			return err
 		}
-		for _, b := range c.BatchSizes {
-			if b < 1 {
-				return &Error{"--batch-sizes", fmt.Sprintf("%d, want at least 1", b)}
-			}
-			k := &contender{batch: b, cfg: cfg}
-			k.cfg.Data.BatchSize = b
-			if k.dtype, err = trainer.DTypeOf(cfg); err != nil {
-				return err
-			}
-			c.rows = append(c.rows, k)
+		if err := c.add(cfg); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// add makes the rows of one precision.
+func (c *comparison) add(cfg configs.Config) error {
+	d, err := trainer.DTypeOf(cfg)
+	if err != nil {
+		return err
+	}
+	for _, b := range c.BatchSizes {
+		if b < 1 {
+			return &Error{"--batch-sizes", fmt.Sprintf("%d, want at least 1", b)}
+		}
+		k := &contender{batch: b, dtype: d, cfg: cfg}
+		k.cfg.Data.BatchSize = b
+		c.rows = append(c.rows, k)
 	}
 	return nil
 }
@@ -233,11 +297,11 @@ func (c *comparison) busy() string {
 	return ""
 }
 
-// verdict tells what bounds a row and, of a half one, what it gains over float32 at the same batch size.
+// verdict tells what bounds a row and, of one in less than float32, what it gains over that at the same batch size.
 func (c *comparison) verdict(k *contender) string {
 	text := k.evidence.bound()
 	for _, other := range c.rows {
-		if k.dtype.Half() && other.dtype == program.Float32 && other.batch == k.batch && other.diverged == nil {
+		if k.precision != fp32 && other.precision == fp32 && other.batch == k.batch && other.diverged == nil {
 			text += " " + gain(other.evidence, k.evidence)
 		}
 	}

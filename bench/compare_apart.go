@@ -52,12 +52,12 @@ func (c *comparison) takeApart(ctx context.Context, group []*contender, set *dat
 		}
 	}
 	for i, k := range group {
-		if err := c.otherBatch(ctx, k, set, &profiles[i]); err != nil {
+		if err := k.otherBatch(ctx, set, &profiles[i]); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
 		k.phases = phasesOf(profiles[i].own)
 		k.evidence = c.gather(k, profiles[i])
-		if err := c.fromHost(ctx, k, set); err != nil {
+		if err := k.fromHost(ctx, set); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
 	}
@@ -84,10 +84,12 @@ func phasesOf(p *trainer.Profile) PhaseTimes {
 // highest rates: those of moments when the machine did nothing else.
 func (c *comparison) gather(k *contender, p profiles) evidence {
 	e := evidence{
-		name: k.String(), dtype: k.dtype, step: k.step(), batch: k.batch, probe: probeBatch(k.batch),
+		name: k.String(), dtype: k.dtype, tf32: k.precision == trainer.TF32, step: k.step(), batch: k.batch, probe: probeBatch(k.batch),
 		bandwidth: c.limits.bandwidth(k.planned.Peak()), least: math.Inf(1),
 	}
-	e.peak, e.native = c.limits.peak(k.dtype)
+	if e.native = e.tf32; !e.tf32 { // no device measures a peak of tf32
+		e.peak, e.native = c.limits.peak(k.dtype)
+	}
 	own, other := leastTimes(p.own), leastTimes(p.other)
 	for i, instr := range p.own.Instrs {
 		runs := p.own.Runs[i]
@@ -172,14 +174,14 @@ func probeBatch(batch int) int {
 }
 
 // otherBatch profiles the row's step at another batch size, in turns with its own.
-func (c *comparison) otherBatch(ctx context.Context, k *contender, set *data.Set, p *profiles) (err error) {
+func (k *contender) otherBatch(ctx context.Context, set *data.Set, p *profiles) (err error) {
 	cfg, bare := k.cfg, *set
 	cfg.Data.BatchSize, cfg.Data.DropLast = probeBatch(k.batch), true
 	bare.Test, bare.ValIndex = data.Split{}, nil
-	if len(set.TrainIndex) < cfg.Data.BatchSize*max(1, cfg.Optim.Accumulate) || !c.hasRoom(cfg, &bare) {
+	if len(set.TrainIndex) < cfg.Data.BatchSize*max(1, cfg.Optim.Accumulate) || !k.hasRoom(cfg, &bare) {
 		return nil
 	}
-	t, err := trainer.New(cfg, &bare, c.dev, trainer.Options{})
+	t, err := trainer.New(cfg, &bare, k.dev, trainer.Options{})
 	if err != nil {
 		return err
 	}
@@ -196,8 +198,8 @@ func (c *comparison) otherBatch(ctx context.Context, k *contender, set *data.Set
 }
 
 // hasRoom reports whether a further trainer fits beside those that are there.
-func (c *comparison) hasRoom(cfg configs.Config, set *data.Set) bool {
-	_, err := trainer.Plan(cfg, set, c.dev)
+func (k *contender) hasRoom(cfg configs.Config, set *data.Set) bool {
+	_, err := trainer.Plan(cfg, set, k.dev)
 	return err == nil
 }
 
@@ -221,17 +223,17 @@ func instrBytes(i *program.Instr) int64 {
 }
 
 // fromHost times a row's steps and evaluations with batches from the host against those with resident data, alternately.
-func (c *comparison) fromHost(ctx context.Context, k *contender, set *data.Set) (err error) {
+func (k *contender) fromHost(ctx context.Context, set *data.Set) (err error) {
 	if !k.cfg.Data.Resident {
 		k.host = &hostCost{1, 1}
 		return nil
 	}
 	cfg := k.cfg
 	cfg.Data.Resident = false
-	if !c.hasRoom(cfg, set) {
+	if !k.hasRoom(cfg, set) {
 		return nil
 	}
-	host, err := trainer.New(cfg, set, c.dev, trainer.Options{})
+	host, err := trainer.New(cfg, set, k.dev, trainer.Options{})
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import "fmt"
 // Ratios of times this close to 1 count as no difference.
 const noDifference = 0.05
 
-// gain is a sentence about what a half precision gains over float32 at the same batch size, and why.
+// gain is a sentence about what a half precision, or tf32, gains over float32 at the same batch size, and why.
 func gain(full, half evidence) string {
 	speed := ratio(full.step, half.step)
 	text := fmt.Sprintf("A step takes %.4g ms, in fp32 %.4g (%.2fx): ", 1e3*half.step, 1e3*full.step, speed)
@@ -13,9 +13,16 @@ func gain(full, half evidence) string {
 	case speed > 1+noDifference:
 		return text + whyFaster(full, half)
 	case speed < 1-noDifference:
-		return text + "half precision costs time here, for " + whyNot(full, half)
+		return text + half.precision() + " costs time here, for " + whyNot(full, half)
 	}
-	return text + "half precision does not pay in time here, for " + whyNot(full, half)
+	return text + half.precision() + " does not pay in time here, for " + whyNot(full, half)
+}
+
+func (e *evidence) precision() string {
+	if e.tf32 {
+		return "tf32"
+	}
+	return "half precision"
 }
 
 // fasterPeak reports whether the device's multiply-adds are faster in half.
@@ -34,6 +41,9 @@ func rates(full, half evidence) string {
 // whyFaster names what became faster: the products, where they are most of the step and run at a higher rate, or else the
 // rest.
 func whyFaster(full, half evidence) string {
+	if half.tf32 { // nothing else changed
+		return fmt.Sprintf("tf32 pays, for %s, on tensor cores.", rates(full, half))
+	}
 	before, after := full.products(), half.products()
 	switch faster := before.seconds > full.seconds()/2 && after.gflops() > before.gflops()*(1+noDifference); {
 	case faster && fasterPeak(full, half) && before.gflops()*1e9 > farFromPeak*full.peak:
@@ -61,9 +71,16 @@ func whyNot(full, half evidence) string {
 	case boundLaunch:
 		return fmt.Sprintf("launching an instruction costs as much in any precision (%s, in fp32 %s).", half.launches(), full.launches())
 	case boundMemory:
+		if half.tf32 {
+			return "a step moves as many bytes: what is stored stays float32."
+		}
 		return fmt.Sprintf("%s: master weights and optimizer state stay float32.", traffic(full, half))
 	}
 	switch {
+	case full.products().seconds < full.seconds()/2 && half.tf32:
+		return fmt.Sprintf("most of the step is no multiply-add; %s.", rates(full, half))
+	case half.tf32:
+		return rates(full, half) + "."
 	case full.products().seconds < full.seconds()/2:
 		return fmt.Sprintf("most of the step is no multiply-add and computed in float32; %s.", traffic(full, half))
 	case !half.native:

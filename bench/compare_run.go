@@ -18,11 +18,13 @@ import (
 
 // contender is a row of a comparison with what has been measured of it.
 type contender struct {
-	batch    int
-	dtype    program.DType
-	cfg      configs.Config
-	planned  amp.Memory
-	diverged *trainer.DivergedError
+	batch     int
+	dtype     program.DType
+	cfg       configs.Config
+	dev       device.Device
+	precision string // fp32, tf32, fp16, bf16: what dtype is computed in on the device
+	planned   amp.Memory
+	diverged  *trainer.DivergedError
 
 	tr   *trainer.Trainer // of the seed at hand; else nil
 	own  int64            // bytes that it allocated
@@ -40,27 +42,20 @@ type contender struct {
 	apart
 }
 
-func (k *contender) String() string {
-	return fmt.Sprintf("%s at batch %d", shortName(k.dtype), k.batch)
-}
+func (k *contender) String() string { return fmt.Sprintf("%s at batch %d", k.precision, k.batch) }
 
-// shortName is a precision as the command line has it.
-func shortName(d program.DType) string {
-	switch d {
-	case program.Float16:
-		return "fp16"
-	case program.BFloat16:
-		return "bf16"
-	}
-	return "fp32"
-}
+// fp32 is the precision that the others are measured against.
+const fp32 = "fp32"
 
 // plan refuses what cannot be built or has no room.
-func (k *contender) plan(set *data.Set, d device.Device) (err error) {
+func (k *contender) plan(set *data.Set) (err error) {
+	if k.precision, err = trainer.PrecisionName(k.cfg, k.dev.Properties()); err != nil {
+		return err
+	}
 	if n, micro := len(set.TrainIndex), k.cfg.Optim.Accumulate; n >= k.batch && n < k.batch*micro {
 		return &Error{"--batch-sizes", fmt.Sprintf("%d micro-batches of %d are more than the %d training samples", micro, k.batch, n)}
 	}
-	k.planned, err = trainer.Plan(k.cfg, set, d)
+	k.planned, err = trainer.Plan(k.cfg, set, k.dev)
 	return err
 }
 
@@ -79,7 +74,7 @@ func (c *comparison) run(ctx context.Context, group []*contender, seed int) (err
 		return err
 	}
 	for _, k := range group {
-		if err := k.open(ctx, set, c.dev, seed); err != nil {
+		if err := k.open(ctx, set, seed); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
 	}
@@ -124,17 +119,17 @@ const (
 )
 
 // open builds the row's trainer, warms it up and finds the length of its turns.
-func (k *contender) open(ctx context.Context, set *data.Set, d device.Device, seed int) (err error) {
+func (k *contender) open(ctx context.Context, set *data.Set, seed int) (err error) {
 	if k.diverged != nil {
 		return nil
 	}
 	cfg := k.cfg
 	cfg.Seed += uint64(seed)
-	before := d.Memory().Allocated
-	if k.tr, err = trainer.New(cfg, set, d, trainer.Options{}); err != nil {
+	before := k.dev.Memory().Allocated
+	if k.tr, err = trainer.New(cfg, set, k.dev, trainer.Options{}); err != nil {
 		return err
 	}
-	k.own = d.Memory().Allocated - before
+	k.own = k.dev.Memory().Allocated - before
 	return k.tr.Undisturbed(func() error {
 		s, err := k.tr.Stepper()
 		if err != nil {
@@ -168,7 +163,7 @@ func (c *comparison) epoch(ctx context.Context, group []*contender) error {
 	}
 	for ; len(round) > 0; slices.Reverse(round) {
 		for _, k := range round {
-			if err := k.takeTurn(ctx, c.dev); err != nil {
+			if err := k.takeTurn(ctx); err != nil {
 				return fmt.Errorf("%s: %w", k, err)
 			}
 		}
@@ -183,9 +178,9 @@ func (c *comparison) epoch(ctx context.Context, group []*contender) error {
 }
 
 // takeTurn trains for one turn.
-func (k *contender) takeTurn(ctx context.Context, d device.Device) error {
-	d.ResetPeak()
-	others := d.Memory().Allocated - k.own
+func (k *contender) takeTurn(ctx context.Context) error {
+	k.dev.ResetPeak()
+	others := k.dev.Memory().Allocated - k.own
 	updates, samples := k.tr.Trained()
 	var err error
 	start := time.Now()
@@ -204,7 +199,7 @@ func (k *contender) takeTurn(ctx context.Context, d device.Device) error {
 	if step := seconds / float64(max(1, nowUpdates-updates)); k.more && (k.fastest == 0 || step < k.fastest) {
 		k.fastest = step
 	}
-	k.peak = max(k.peak, d.Memory().Peak-others-k.planned.ResidentData)
+	k.peak = max(k.peak, k.dev.Memory().Peak-others-k.planned.ResidentData)
 	if errors.As(err, &k.diverged) {
 		return nil
 	}
@@ -241,7 +236,7 @@ func (k *contender) step() float64 {
 func (k *contender) row() CompareRow {
 	seeds := float64(max(1, len(k.skipped)))
 	r := CompareRow{
-		Precision: shortName(k.dtype), BatchSize: k.batch, Seconds: (k.training + k.evaluating + k.rest) / seeds,
+		Precision: k.precision, BatchSize: k.batch, Seconds: (k.training + k.evaluating + k.rest) / seeds,
 		ImagesPerS: ratio(float64(k.samples), k.training), MSStep: 1e3 * ratio(k.training, float64(k.updates)),
 		MSInput: k.phases.Input, MSForward: k.phases.Forward, MSBackward: k.phases.Backward, MSUpdate: k.phases.Update,
 		MemPeakBytes: k.peak, MemPlannedBytes: k.planned.Peak(), FinalLossScale: k.scale,

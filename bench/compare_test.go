@@ -17,7 +17,7 @@ import (
 
 // A machine of round numbers: 100 GFLOP/s in float32, 200 in bfloat16, 10 GB/s.
 func onPaper(d program.DType, least float64, instrs ...cost) evidence {
-	e := evidence{name: shortName(d) + " on paper", dtype: d, instrs: instrs, least: least, peak: 100e9, native: d != program.Float16, bandwidth: 10e9}
+	e := evidence{name: d.String() + " on paper", dtype: d, instrs: instrs, least: least, peak: 100e9, native: d != program.Float16, bandwidth: 10e9}
 	if d == program.BFloat16 {
 		e.peak = 200e9
 	}
@@ -131,6 +131,11 @@ func TestGainOnPaper(t *testing.T) {
 		e.step += e.loader
 		return e
 	}
+	tf32 := func(instrs ...cost) evidence {
+		e := of(program.Float32, instrs...)
+		e.tf32, e.peak, e.native = true, 0, true
+		return e
+	}
 	plain := of(program.BFloat16, product(10*ms))
 	plain.peak, plain.native = 100e9, true
 	for _, c := range []struct {
@@ -164,6 +169,11 @@ func TestGainOnPaper(t *testing.T) {
 			[]string{"does not pay", "88.0 MB instead of 90.0", "state stay float32"},
 		},
 		{"other arithmetic", of(program.Float32, product(ms), scalar), of(program.BFloat16, product(ms/2), scalar), []string{"does not pay", "no multiply-add"}},
+		{"tf32, faster", of(program.Float32, product(10*ms)), tf32(product(5 * ms)), []string{"(2.00x): tf32 pays", "160 GFLOP/s instead of 80, on tensor cores"}},
+		{"tf32, slower", of(program.Float32, product(10*ms)), tf32(product(12 * ms)), []string{"tf32 costs time", "67 GFLOP/s instead of 80."}},
+		{"tf32, memory", of(program.Float32, stream(10*ms, 90e6)), tf32(stream(10*ms, 90e6)), []string{"tf32 does not pay", "as many bytes"}},
+		{"tf32, launches", of(program.Float32, short...), tf32(short...), []string{"tf32 does not pay", "20 instructions of 2.00 µs"}},
+		{"tf32, other arithmetic", of(program.Float32, product(ms), scalar), tf32(product(ms/2), scalar), []string{"tf32 does not pay", "no multiply-add; multiply-adds run at 1600"}},
 	} {
 		text := gain(c.full, c.half)
 		for _, w := range c.words {
@@ -342,7 +352,8 @@ func TestCompareRefuses(t *testing.T) {
 		o    CompareOptions
 		want string
 	}{
-		{"precision", CompareOptions{Precisions: []string{"fp32", "fp12"}}, `--precision: "fp12"`},
+		{"precision", CompareOptions{Precisions: []string{"fp32", "fp12"}}, `--precision: "fp12", want fp32, tf32, fp16 or bf16`},
+		{"tf32 on the CPU", CompareOptions{Precisions: []string{"fp32", "tf32"}}, "--precision: tf32 needs an NVIDIA GPU, the device is cpu; take fp32 there, or device=cuda"},
 		{"batch 0", CompareOptions{BatchSizes: []int{512, 0}}, "--batch-sizes: 0"},
 		{"batch above the data", CompareOptions{BatchSizes: []int{512, 1001}}, "fp32 at batch 1001: trainer: data.batch_size: 1001, but there are only 1000"},
 		{"epochs", CompareOptions{Epochs: -1}, "--epochs: -1"},

@@ -34,6 +34,7 @@ type cost struct {
 type evidence struct {
 	name      string // "fp16 at batch 512"
 	dtype     program.DType
+	tf32      bool    // products of float32 in tf32
 	step      float64 // seconds of a step in training, undisturbed
 	instrs    []cost
 	least     float64 // seconds of the shortest instruction: what launching one costs

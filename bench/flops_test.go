@@ -82,7 +82,7 @@ func TestUntrainedLayer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := devices.Open("cpu", 1)
+	d, err := devices.Open("cpu", devices.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

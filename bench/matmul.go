@@ -104,7 +104,7 @@ func MatMul(ctx context.Context, o MatMulOptions) (*MatMulResult, error) {
 
 // matMulOn times all dtypes on one device.
 func matMulOn(ctx context.Context, name string, s device.MatMulShape, dtypes []program.DType, runs int) (rows []MatMulRow, err error) {
-	dev, err := devices.Open(name, 0)
+	dev, err := devices.Open(name, devices.Options{})
 	if err != nil {
 		return nil, err
 	}

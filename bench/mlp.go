@@ -40,6 +40,7 @@ const mlpEpoch = 1000
 // MLPOptions say what to run.
 type MLPOptions struct {
 	Device     string // "": all that are usable
+	NoGraph    bool   // cuda.graph: false
 	Iterations int    // of both sizes; 0: 10,000 of the small one and 300 of the large one
 }
 
@@ -82,8 +83,13 @@ func MLP(ctx context.Context, o MLPOptions) (*MLPResult, error) {
 		if o.Iterations > 0 {
 			n = o.Iterations
 		}
+		c, err := mlpSetting(run.size)
+		if err != nil {
+			return nil, err
+		}
+		c.CUDA.Graph = !o.NoGraph
 		for _, u := range use {
-			row, err := mlpRow(ctx, run.size, n, u.Name)
+			row, err := mlpRow(ctx, c, n, u.Name)
 			if err != nil {
 				return nil, err
 			}
@@ -94,7 +100,7 @@ func MLP(ctx context.Context, o MLPOptions) (*MLPResult, error) {
 	return result, nil
 }
 
-// mlpSetting is the post's configuration at a size.
+// mlpSetting is the post's configuration at a size, by which it is named.
 func mlpSetting(s MLPSize) (configs.Config, error) {
 	r, err := configs.Load(mlpConfig, []string{
 		fmt.Sprintf("data.batch_size=%d", s.Batch), fmt.Sprintf("data.random.samples=%d", s.Batch),
@@ -103,6 +109,7 @@ func mlpSetting(s MLPSize) (configs.Config, error) {
 	if err != nil {
 		return configs.Config{}, err
 	}
+	r.Config.Name = s.String()
 	units := []int{s.Hidden, s.Outputs, s.Outputs}
 	for k := range r.Config.Model.Layers {
 		if l := &r.Config.Model.Layers[k]; l.Kind == "linear" {
@@ -112,12 +119,8 @@ func mlpSetting(s MLPSize) (configs.Config, error) {
 	return r.Config, nil
 }
 
-func mlpRow(ctx context.Context, size MLPSize, n int, name string) (row *MLPRow, err error) {
-	c, err := mlpSetting(size)
-	if err != nil {
-		return nil, err
-	}
-	row = &MLPRow{Device: name, Net: size.String(), Iterations: n}
+func mlpRow(ctx context.Context, c configs.Config, n int, name string) (row *MLPRow, err error) {
+	row = &MLPRow{Device: name, Net: c.Name, Iterations: n}
 	var set *data.Set
 	if err := clock(&row.Data, func() error { set, err = data.Open(c.Data, c.Seed); return err }); err != nil {
 		return nil, err
@@ -127,7 +130,7 @@ func mlpRow(ctx context.Context, size MLPSize, n int, name string) (row *MLPRow,
 		set.TrainIndex = append(set.TrainIndex, batch...)
 	}
 	start := time.Now()
-	dev, err := devices.Open(name, c.Threads)
+	dev, err := trainer.OpenNamed(name, c)
 	if err != nil {
 		return nil, err
 	}

@@ -176,7 +176,11 @@ func TestPeak(t *testing.T) {
 
 // TestMLP: the post's net at a small size, for more iterations than an epoch lists; every part is timed.
 func TestMLP(t *testing.T) {
-	row, err := mlpRow(context.Background(), MLPSize{8, 32, 16, 4}, 1500, "cpu")
+	c, err := mlpSetting(MLPSize{8, 32, 16, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := mlpRow(context.Background(), c, 1500, "cpu")
 	if err != nil {
 		t.Fatal(err)
 	}

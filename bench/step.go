@@ -32,6 +32,7 @@ type StepResult struct {
 	ISA     string `json:"isa"`
 	Threads int    `json:"threads"`
 	DType   string `json:"dtype"`
+	TF32    bool   `json:"tf32"`  // float32 products are computed in tf32
 	Batch   int    `json:"batch"` // samples of one step
 
 	MSMedian   float64 `json:"ms_step_median"`
@@ -101,7 +102,7 @@ func describeStep(r *configs.Resolved, session *trainer.Session) *StepResult {
 	t, p := session.Trainer(), session.Device().Properties()
 	micro := max(1, r.Config.Optim.Accumulate)
 	return &StepResult{
-		Config: r.Config.Name, Device: p.Kind, ISA: p.ISA, Threads: p.Threads, DType: t.DType().String(),
+		Config: r.Config.Name, Device: p.Kind, ISA: p.ISA, Threads: p.Threads, DType: t.DType().String(), TF32: t.UsesTF32(),
 		Batch: r.Config.Data.BatchSize * micro, FLOPs: programFLOPs(t.Program()) * int64(micro), MemPlanned: t.Memory().Peak(),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,8 @@ const tutorialConfig = "posts/tutorial_mlp"
 // TutorialOptions say how long and on what to run.
 type TutorialOptions struct {
 	Device     string   // "": all that are usable
-	Precisions []string // default: fp32, fp16, bf16
+	NoGraph    bool     // cuda.graph: false
+	Precisions []string // of fp32, tf32, fp16, bf16; default: all but tf32, which devices without it leave out
 	Steps      int      // stop after so many; 0: all 150
 }
 
@@ -65,7 +67,7 @@ func Tutorial(ctx context.Context, o TutorialOptions) (*TutorialResult, error) {
 		return nil, err
 	}
 	cfg := r.Config
-	cfg.MaxSteps = o.Steps
+	cfg.MaxSteps, cfg.CUDA.Graph = o.Steps, !o.NoGraph
 	settings := make([]configs.Config, len(o.Precisions))
 	for k, p := range o.Precisions {
 		if settings[k], err = trainer.Precision(cfg, p); err != nil {
@@ -76,6 +78,9 @@ func Tutorial(ctx context.Context, o TutorialOptions) (*TutorialResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	if slices.Contains(o.Precisions, trainer.TF32) && !slices.ContainsFunc(use, hasTF32) {
+		return nil, needTF32(use[len(use)-1].Properties)
+	}
 	start := time.Now()
 	set, err := data.Open(cfg.Data, cfg.Seed)
 	if err != nil {
@@ -84,6 +89,9 @@ func Tutorial(ctx context.Context, o TutorialOptions) (*TutorialResult, error) {
 	result := &TutorialResult{DataSeconds: time.Since(start).Seconds(), Missing: missing}
 	for _, u := range use {
 		for k, c := range settings {
+			if o.Precisions[k] == trainer.TF32 && !hasTF32(u) {
+				continue
+			}
 			row, err := tutorialRow(ctx, c, set, u.Name)
 			if err != nil {
 				return nil, err
@@ -99,7 +107,7 @@ func Tutorial(ctx context.Context, o TutorialOptions) (*TutorialResult, error) {
 
 // tutorialRow trains one configuration after a warm-up of one step.
 func tutorialRow(ctx context.Context, c configs.Config, set *data.Set, name string) (row *TutorialRow, err error) {
-	dev, err := devices.Open(name, c.Threads)
+	dev, err := trainer.OpenNamed(name, c)
 	if err != nil {
 		return nil, err
 	}

@@ -19,14 +19,16 @@ type Config struct {
 	Loss       Loss       `yaml:"loss"`
 	AMP        AMP        `yaml:"amp"`
 	Optim      Optim      `yaml:"optim"`
+	CUDA       CUDA       `yaml:"cuda"`
 	Log        Log        `yaml:"log"`
 	Checkpoint Checkpoint `yaml:"checkpoint"`
 }
 
 // Data says what is trained on and how batches are made.
 type Data struct {
-	Name       string    `yaml:"name"` // mnist | fashion_mnist | kmnist | emnist | idx | random
-	Dir        string    `yaml:"dir"`  // holds the IDX files; empty: the usual places, then a download
+	Name       string    `yaml:"name"`  // mnist | fashion_mnist | kmnist | emnist | idx | random
+	Dir        string    `yaml:"dir"`   // holds the IDX files; empty: the usual places, then a download
+	Split      string    `yaml:"split"` // emnist, idx: one of EMNISTSplits; empty: the one set that is there
 	BatchSize  int       `yaml:"batch_size"`
 	DropLast   bool      `yaml:"drop_last"`
 	Shuffle    bool      `yaml:"shuffle"`
@@ -36,6 +38,11 @@ type Data struct {
 	Resident   bool      `yaml:"resident"`  // false: batches are decoded and copied from the host, as loaders do
 	Augment    Augment   `yaml:"augment"`
 	Random     Random    `yaml:"random"` // with name: random
+}
+
+// EMNISTSplits are the sets that EMNIST's archive holds.
+func EMNISTSplits() []string {
+	return []string{"balanced", "byclass", "bymerge", "digits", "letters", "mnist"}
 }
 
 // Normalize is applied to pixels in 0..1.
@@ -128,6 +135,7 @@ type Optim struct {
 	Nesterov     bool     `yaml:"nesterov"`     // sgd
 	Beta1        float64  `yaml:"beta1"`        // adam, adamw
 	Beta2        float64  `yaml:"beta2"`        // adam, adamw
+	AMSGrad      bool     `yaml:"amsgrad"`      // adam, adamw
 	Rho          float64  `yaml:"rho"`          // adadelta
 	Alpha        float64  `yaml:"alpha"`        // rmsprop
 	Centered     bool     `yaml:"centered"`     // rmsprop
@@ -165,6 +173,12 @@ type Schedule struct {
 	ThresholdMode string  `yaml:"threshold_mode"`   // plateau: rel | abs
 	Cooldown      int     `yaml:"cooldown"`         // plateau: epochs after a cut before counting starts again
 	MinLR         float64 `yaml:"min_lr"`           // plateau
+}
+
+// CUDA says how an NVIDIA GPU computes. It changes nothing on other devices.
+type CUDA struct {
+	Graph     bool `yaml:"graph"`      // a step is one captured graph; false: its kernels are launched one by one
+	AllowTF32 bool `yaml:"allow_tf32"` // float32 products on tensor cores, 10 bits of fraction; capability 8.0 and later
 }
 
 // Log says what is written and how often.

@@ -16,6 +16,7 @@ func Default() Config {
 			MinScale: 1, MaxScale: 1 << 24, MaxConsecutiveSkips: 100,
 		}},
 		Optim:      defaultOptim("adam"),
+		CUDA:       CUDA{Graph: true},
 		Log:        Log{Level: "info", Every: 50},
 		Checkpoint: Checkpoint{Every: 1, Keep: 2},
 	}

@@ -67,6 +67,34 @@ func TestDefaultsArePyTorchs(t *testing.T) {
 	}
 }
 
+// A step is one captured graph, and float32 is computed in full, unless the file or an override says otherwise. The default of
+// allow_tf32 is that of torch.backends.cuda.matmul.
+func TestCUDA(t *testing.T) {
+	for _, c := range []struct {
+		file      string
+		overrides []string
+		want      CUDA
+	}{
+		{"", nil, CUDA{Graph: true}},
+		{"cuda: {graph: false}", nil, CUDA{}},
+		{"cuda: {allow_tf32: true}", nil, CUDA{Graph: true, AllowTF32: true}},
+		{"cuda: {allow_tf32: true}", []string{"cuda.graph=false"}, CUDA{AllowTF32: true}},
+		{"cuda: {allow_tf32: true}", []string{"cuda={graph: false}"}, CUDA{}},
+		{"", []string{"cuda.allow_tf32=true", "cuda.allow_tf32=false"}, CUDA{Graph: true}},
+	} {
+		r, err := resolve(source{file: "a.yaml"}, []byte(tiny+c.file), c.overrides)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Config.CUDA != c.want {
+			t.Errorf("%q with %v: %+v, want %+v", c.file, c.overrides, r.Config.CUDA, c.want)
+		}
+		if again, err := reload(r.Config); err != nil || again.CUDA != c.want {
+			t.Errorf("%q with %v, written out and loaded: %+v, %v", c.file, c.overrides, again.CUDA, err)
+		}
+	}
+}
+
 // load resolves a text, with a model where it has none.
 func load(t *testing.T, text string) Config {
 	t.Helper()

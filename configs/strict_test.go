@@ -86,6 +86,12 @@ func TestStrictFile(t *testing.T) {
 			"a.yaml:2:48: data.resident: want true or false, got True; write true",
 			"a.yaml:2:65: data.transpose: want true or false, got 1",
 		}},
+		"keys of the CUDA device": {tiny + "cuda: {graph: no, allow_tf32: 1, tf32: true}\ndevice: cuda\nallow_tf32: true\n", []string{
+			"a.yaml:2:15: cuda.graph: want true or false, got no; write false",
+			"a.yaml:2:31: cuda.allow_tf32: want true or false, got 1",
+			"a.yaml:2:34: cuda.tf32: unknown key; want one of graph, allow_tf32",
+			"a.yaml:4:1: allow_tf32: unknown key; did you mean cuda.allow_tf32?",
+		}},
 		"text for a number": {tiny + "epochs: \"3\"\noptim: {lr: fast}\n", []string{
 			"a.yaml:2:9: epochs: want a whole number, got the text \"3\"",
 			"a.yaml:3:13: optim.lr: want a number, got fast",
@@ -171,6 +177,10 @@ func TestStrictOverrides(t *testing.T) {
 			`override "data.shuffle=no": data.shuffle: want true or false, got no; write false`,
 			`override "epoch=3": epoch: unknown key; did you mean epochs?`,
 			`override "optm.lr=1": optm: unknown key; did you mean optim?`,
+		}},
+		"keys of the CUDA device": {[]string{"cuda.graph=0", "cuda.allow_tf23=true"}, []string{
+			`override "cuda.graph=0": cuda.graph: want true or false, got 0`,
+			`override "cuda.allow_tf23=true": cuda.allow_tf23: unknown key; did you mean allow_tf32?`,
 		}},
 		"not key=value": {[]string{"epochs", "=3", "a..b=3"}, []string{
 			`override "epochs": want key=value, such as data.batch_size=256`,

@@ -97,6 +97,9 @@ func (v *validator) data(d *Data) {
 		v.random(d)
 		return
 	}
+	if d.Split != "" {
+		v.oneOf("data.split", d.Split, EMNISTSplits()...)
+	}
 	positive(v, "data.normalize.std", d.Normalize.Std)
 	atLeast(v, "data.augment.shift", d.Augment.Shift, 0)
 	if d.Name == "idx" && d.Dir == "" {

@@ -40,8 +40,8 @@ func dataSets() []variant {
 		{"mnist", images},
 		{"fashion_mnist", images},
 		{"kmnist", images},
-		{"emnist", images},
-		{"idx", images},
+		{"emnist", append(images, "split")},
+		{"idx", append(images, "split")},
 		kind("random", "random"),
 	}
 }
@@ -73,7 +73,7 @@ func losses() []variant {
 func optimizers() []variant {
 	return []variant{
 		kind("sgd", "momentum", "dampening", "nesterov"),
-		kind("adam", "beta1", "beta2", "eps"), kind("adamw", "beta1", "beta2", "eps"),
+		kind("adam", "beta1", "beta2", "amsgrad", "eps"), kind("adamw", "beta1", "beta2", "amsgrad", "eps"),
 		kind("adadelta", "rho", "eps"), kind("rmsprop", "momentum", "alpha", "centered", "eps"),
 		kind("adagrad", "lr_decay", "eps"),
 	}

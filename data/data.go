@@ -55,6 +55,8 @@ type File struct {
 // that is set, else in the user's cache and, for mnist, in the GoMNIST module, which carries the files. A folder named by
 // the user is never passed over for another. Whether a file is compressed is told by its content, not by its name.
 //
+// Where one folder holds several of EMNIST's sets, data.split chooses.
+//
 // A set that is missing or damaged is an *Error, a setting that cannot be followed a *ConfigError.
 func Open(cfg configs.Data, seed uint64) (*Set, error) {
 	set, err := load(cfg, seed)
@@ -76,6 +78,7 @@ func load(cfg configs.Data, seed uint64) (*Set, error) {
 	if !ok {
 		return nil, &ConfigError{Key: "data.name", Message: fmt.Sprintf("%q is no data set, want %s or random", cfg.Name, nameList())}
 	}
+	src.split = cfg.Split
 	paths, err := locate(src, cfg.Dir)
 	if err != nil {
 		return nil, err

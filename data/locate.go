@@ -91,7 +91,7 @@ func (s source) subFolders() []string {
 	return subs
 }
 
-// search gives the paths, or a verdict why there are none. Several sets in one folder are an error.
+// search gives the paths, or a verdict why there are none. Several sets in one folder, none of them chosen, are an error.
 func (pl place) search(src source) (paths [parts]string, verdict string, err error) {
 	if info, err := os.Stat(pl.dir); errors.Is(err, fs.ErrNotExist) {
 		return paths, "no such folder", nil
@@ -103,47 +103,60 @@ func (pl place) search(src source) (paths [parts]string, verdict string, err err
 	verdict = "none of the files"
 	for _, sub := range pl.subs {
 		folder := filepath.Join(pl.dir, sub)
-		var whole []string
-		for _, prefix := range src.prefixes() {
-			p, missing := filesIn(folder, prefix)
-			if len(missing) == 0 {
-				if len(whole) == 0 {
-					paths = p
-				}
-				whole = append(whole, prefix[0])
-			} else if len(missing) < int(parts) {
-				verdict = "lacks " + strings.Join(missing, ", ")
-				if sub != "" {
-					verdict = sub + " " + verdict
-				}
+		var whole, others, lacks []string
+		for _, n := range src.namings() {
+			p, missing := n.filesIn(folder)
+			switch wanted := src.split == "" || src.split == n.split; {
+			case len(missing) == 0 && wanted:
+				paths, whole = p, append(whole, n.String())
+			case len(missing) == 0:
+				others = append(others, n.String())
+			case len(missing) < int(parts) && wanted:
+				lacks = missing
 			}
 		}
-		if len(whole) > 1 {
-			return paths, "", &Error{
-				Step: src.name, Path: folder, Found: "several sets: " + strings.Join(whole, ", "), Want: "one",
-				Hint: "move or link the four files of one into a folder of its own and name that in data.dir",
-			}
-		}
-		if len(whole) == 1 {
+		switch {
+		case len(whole) == 1:
 			return paths, "", nil
+		case len(whole) > 1:
+			return paths, "", &Error{
+				Step: src.name, Path: folder, Found: "several sets: " + strings.Join(whole, ", "), Want: "one", Hint: "choose by data.split",
+			}
+		case lacks != nil:
+			verdict = strings.TrimPrefix(sub+" lacks "+strings.Join(lacks, ", "), " ")
+		case others != nil:
+			verdict = strings.TrimPrefix(sub+" has "+strings.Join(others, ", ")+", not "+src.split, " ")
 		}
 	}
 	return paths, verdict, nil
 }
 
-// prefixes are what the names of training and test files may begin with.
-func (s source) prefixes() [][2]string {
-	all := [][2]string{{"train", "t10k"}}
+// naming is a way to name the files of a set: by MNIST's names, or for one of EMNIST's splits.
+type naming struct {
+	split       string // empty: MNIST's names
+	train, test string // what the files' names begin with
+}
+
+// String is the naming as messages list it.
+func (n naming) String() string {
+	if n.split == "" {
+		return "one by MNIST's file names"
+	}
+	return n.split
+}
+
+func (s source) namings() []naming {
+	all := []naming{{"", "train", "t10k"}}
 	for _, split := range s.splits {
-		all = append(all, [2]string{"emnist-" + split + "-train", "emnist-" + split + "-test"})
+		all = append(all, naming{split, "emnist-" + split + "-train", "emnist-" + split + "-test"})
 	}
 	return all
 }
 
-// filesIn finds the parts that lie in a folder under names with these prefixes.
-func filesIn(folder string, prefix [2]string) (paths [parts]string, missing []string) {
+// filesIn finds the parts that lie in a folder under names of this kind.
+func (n naming) filesIn(folder string) (paths [parts]string, missing []string) {
 	for p := range parts {
-		for _, name := range p.names(prefix) {
+		for _, name := range p.names(n) {
 			path := filepath.Join(folder, name)
 			// Some archives unpack into a folder of the file's own name.
 			if info, err := os.Stat(path); err == nil && !info.IsDir() {
@@ -159,10 +172,10 @@ func filesIn(folder string, prefix [2]string) (paths [parts]string, missing []st
 }
 
 // names are the spellings of a file's name, compressed first: those have published hashes.
-func (p part) names(prefix [2]string) []string {
-	first, kind, dims := prefix[0], "labels", "idx1-ubyte"
+func (p part) names(n naming) []string {
+	first, kind, dims := n.train, "labels", "idx1-ubyte"
 	if p.test() {
-		first = prefix[1]
+		first = n.test
 	}
 	if p.images() {
 		kind, dims = "images", "idx3-ubyte"

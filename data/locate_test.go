@@ -196,19 +196,48 @@ names tried: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-
 	}
 }
 
-func TestSeveralEMNISTSets(t *testing.T) {
-	dir := t.TempDir()
-	for name, b := range small() {
-		for _, split := range []string{"letters", "digits"} {
-			emnist := strings.NewReplacer("train", "emnist-"+split+"-train", "t10k", "emnist-"+split+"-test").Replace(name)
-			writeFiles(t, dir, map[string][]byte{emnist: b})
-		}
+// emnist renames the small set as one of EMNIST's, with labels of its own.
+func emnist(split string, train, test []byte) map[string][]byte {
+	set, files := small(), map[string][]byte{}
+	set["train-labels-idx1-ubyte"], set["t10k-labels-idx1-ubyte"] = labelsIDX(train...), labelsIDX(test...)
+	for name, b := range set {
+		files[strings.NewReplacer("train", "emnist-"+split+"-train", "t10k", "emnist-"+split+"-test").Replace(name)] = b
 	}
-	_, err := Open(configs.Data{Name: "emnist", Dir: dir}, 1)
-	want := "data: emnist: " + dir + ": several sets: emnist-digits-train, emnist-letters-train, want one " +
-		"(move or link the four files of one into a folder of its own and name that in data.dir)"
-	if err == nil || err.Error() != want {
-		t.Errorf("got\n%v\nwant\n%s", err, want)
+	return files
+}
+
+// Two sets share a folder and a third is not whole, as after a broken unzip.
+func TestEMNISTSplits(t *testing.T) {
+	for sub, names := range map[string][]string{"": {"emnist", "idx"}, "EMNIST/raw": {"emnist"}, "gzip": {"emnist", "idx"}} {
+		dir := t.TempDir()
+		folder := writeFiles(t, filepath.Join(dir, sub), emnist("letters", []byte{1, 26, 3, 2}, []byte{1, 26}))
+		writeFiles(t, folder, emnist("digits", []byte{0, 9, 3, 2}, []byte{1, 0}))
+		mnist := emnist("mnist", []byte{0, 9, 3, 2}, []byte{1, 0})
+		delete(mnist, "emnist-mnist-test-labels-idx1-ubyte")
+		writeFiles(t, folder, mnist)
+		for _, name := range names {
+			prefix := "data: " + name + ": files not found; looked in\n  data.dir: " + dir + ": " + strings.TrimPrefix(sub+" ", " ")
+			for split, want := range map[string]string{
+				"":         "data: " + name + ": " + folder + ": several sets: digits, letters, want one (choose by data.split)",
+				"balanced": prefix + "has digits, letters, not balanced\n",
+				"mnist":    prefix + "lacks test-labels\n",
+			} {
+				_, err := Open(configs.Data{Name: name, Dir: dir, Split: split}, 1)
+				if typed := (*Error)(nil); !errors.As(err, &typed) || !strings.HasPrefix(err.Error(), want) {
+					t.Errorf("%s, split %q: got\n%v\nwant\n%s", name, split, err, want)
+				}
+			}
+			// EMNIST's letters are numbered from 1: class 0 stays empty, as in torchvision.
+			for split, classes := range map[string]int{"letters": 27, "digits": 10} {
+				set, err := Open(configs.Data{Name: name, Dir: dir, Split: split}, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := "emnist-" + split + "-train-images-idx3-ubyte"; set.Classes != classes || set.Files[0].Name != want {
+					t.Errorf("%s, split %s: %d classes from %s", name, split, set.Classes, set.Files[0].Name)
+				}
+			}
+		}
 	}
 }
 

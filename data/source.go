@@ -1,6 +1,10 @@
 package data
 
-import "strings"
+import (
+	"strings"
+
+	"halfstep/configs"
+)
 
 // part is one of the four files of a set.
 type part int
@@ -43,6 +47,7 @@ type source struct {
 	classes int // 0: the largest label and one
 	// splits are the several sets that one distribution holds, in files named emnist-SPLIT-train-images-idx3-ubyte.
 	splits  []string
+	split   string // the one of them that is wanted; empty: any
 	sums    [parts]sum
 	mirrors []string
 	byHand  string // how to get it where there is no mirror
@@ -62,17 +67,13 @@ func lookup(name string) (source, bool) {
 		return kmnist(), true
 	case "emnist":
 		return source{
-			name: name, torch: "EMNIST", env: "EMNIST_DIR", splits: emnistSplits(),
+			name: name, torch: "EMNIST", env: "EMNIST_DIR", splits: configs.EMNISTSplits(),
 			byHand: "unpack https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip and name its folder in data.dir",
 		}, true
 	case "idx":
-		return source{name: name, env: "IDX_DIR", splits: emnistSplits(), byHand: "name the folder of the four IDX files in data.dir"}, true
+		return source{name: name, env: "IDX_DIR", splits: configs.EMNISTSplits(), byHand: "name the folder of the four IDX files in data.dir"}, true
 	}
 	return source{}, false
-}
-
-func emnistSplits() []string {
-	return []string{"balanced", "byclass", "bymerge", "digits", "letters", "mnist"}
 }
 
 func mnist() source {

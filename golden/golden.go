@@ -93,6 +93,10 @@ func Load(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("golden: %w", err)
 	}
+	return decode(path, b, v)
+}
+
+func decode(path string, b []byte, v any) error {
 	var head struct {
 		Checks []check `json:"generator_check"`
 	}

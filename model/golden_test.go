@@ -12,39 +12,10 @@ import (
 	"halfstep/model/op/ref"
 )
 
-// trainFile is a testdata/train_*.json: training runs of PyTorch in float64 from float32 initial values.
-type trainFile struct {
-	Params []struct {
-		Name   string        `json:"name"`
-		Tensor golden.Tensor `json:"tensor"`
-	} `json:"initial_parameters"`
-	Steps   int           `json:"steps"`
-	Inputs  golden.Tensor `json:"inputs"`
-	Targets golden.Tensor `json:"targets"`
-	Runs    []trainRun    `json:"runs"`
-}
-
-type trainRun struct {
-	Name  string    `json:"name"`
-	Batch int       `json:"batch"`
-	LR    float32   `json:"learning_rate"`
-	Loss  []float64 `json:"loss_before_step_float64"`
-	Norm  []float64 `json:"gradient_norm_float64"`
-	Grads []struct {
-		Name  string    `json:"name"`
-		Norm  float64   `json:"norm"`
-		First []float64 `json:"first_values"`
-	} `json:"gradients_at_first_step_float64"`
-	Tolerance struct {
-		Loss []float64 `json:"loss_relative"`
-		Norm []float64 `json:"gradient_norm_relative"`
-	} `json:"suggested_tolerance"`
-}
-
-func loadTraining(t *testing.T, path string) trainFile {
+func loadTraining(t *testing.T, name string) *golden.Training {
 	t.Helper()
-	var f trainFile
-	if err := golden.Load(path, &f); err != nil {
+	f, err := golden.LoadTraining(name)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -57,7 +28,7 @@ type trainee struct {
 	params [][]float32
 }
 
-func newTrainee(t *testing.T, f trainFile, s model.Spec) trainee {
+func newTrainee(t *testing.T, f *golden.Training, s model.Spec) trainee {
 	t.Helper()
 	tr := trainee{m: build(t, s)}
 	tr.Oracle = oracle[float32](t, tr.m)
@@ -90,10 +61,10 @@ func (tr trainee) sgd(r *model.Result[float32], lr float32) {
 	}
 }
 
-// within applies the files' rule: |got-want| <= tolerance·max(|want|, 0.01) + 1e-6. It gives the share used.
+// within checks a relative tolerance of the files and gives the share used.
 func within(t *testing.T, what string, step int, got, want, tolerance float64) float64 {
 	t.Helper()
-	limit := tolerance*max(math.Abs(want), 0.01) + 1e-6
+	limit := golden.Limit(tolerance, want)
 	d := math.Abs(got - want)
 	if !(d <= limit) {
 		t.Errorf("step %d: %s %v, want %v ± %.1e", step, what, got, want, limit)
@@ -103,7 +74,7 @@ func within(t *testing.T, what string, step int, got, want, tolerance float64) f
 
 // checkStep compares a step's loss and gradient norm; at the first step also each gradient's norm and first elements, in
 // PyTorch's layout: elements to the gradient norm's tolerance times the tensor's norm, floor 1e-6.
-func checkStep(t *testing.T, tr trainee, run trainRun, step int, r *model.Result[float32]) (used float64) {
+func checkStep(t *testing.T, tr trainee, run golden.TrainingRun, step int, r *model.Result[float32]) (used float64) {
 	t.Helper()
 	var all float64
 	for i, g := range r.Grads {
@@ -150,7 +121,7 @@ func order(n int) []int32 {
 
 // TestSeedCNNGradients: the MNIST network's loss and gradients on 128 images.
 func TestSeedCNNGradients(t *testing.T) {
-	f, set := loadTraining(t, "testdata/train_seedcnn.json"), mnist(t)
+	f, set := loadTraining(t, "train_seedcnn.json"), mnist(t)
 	const B = 128
 	s := model.Spec{Layers: []configs.Layer{
 		conv2D(32, 3, 1, 0), plain("relu"), conv2D(64, 3, 1, 0), plain("relu"), maxPool(2), plain("flatten"),
@@ -170,7 +141,7 @@ func TestSeedCNNGradients(t *testing.T) {
 
 // TestMLP16Training: twenty steps of SGD through sigmoid, softmax and mse with batch_mean, at batch 1 and 64.
 func TestMLP16Training(t *testing.T) {
-	f, set := loadTraining(t, "testdata/train_mlp16.json"), mnist(t)
+	f, set := loadTraining(t, "train_mlp16.json"), mnist(t)
 	table, index := ref.Normalized(0, 1), order(20*64)
 	for _, run := range f.Runs {
 		t.Run(run.Name, func(t *testing.T) {
@@ -189,7 +160,7 @@ func TestMLP16Training(t *testing.T) {
 				ref.OneHot(target, set.Train.Labels[at:at+run.Batch], 10)
 				r := tr.run(t)
 				used = max(used, checkStep(t, tr, run, step, r))
-				tr.sgd(r, run.LR)
+				tr.sgd(r, float32(run.LR))
 			}
 			t.Logf("used %.0f%% of the tolerance", 100*used)
 		})
@@ -198,7 +169,7 @@ func TestMLP16Training(t *testing.T) {
 
 // TestTutorialTraining: twenty steps of SGD on three linear layers with mse over float targets.
 func TestTutorialTraining(t *testing.T) {
-	f := loadTraining(t, "testdata/train_tutorial.json")
+	f := loadTraining(t, "train_tutorial.json")
 	batches, B, D := f.Inputs.Shape[0], f.Inputs.Shape[1], f.Inputs.Shape[2]
 	inputs, targets := f.Inputs.Float32s(), f.Targets.Float32s()
 	for _, run := range f.Runs {
@@ -215,7 +186,7 @@ func TestTutorialTraining(t *testing.T) {
 				bind(t, tr.Oracle, tr.m.Target, targets[at:at+B*D])
 				r := tr.run(t)
 				used = max(used, checkStep(t, tr, run, step, r))
-				tr.sgd(r, run.LR)
+				tr.sgd(r, float32(run.LR))
 			}
 			t.Logf("used %.0f%% of the tolerance", 100*used)
 		})

@@ -10,34 +10,68 @@ import (
 // Init draws a parameter's first values from the stream philox.Init+Index of the seed: PyTorch's distributions (torch.nn.init;
 // the default is uniform in ±1/sqrt(fan_in) for weights and biases). Elements are drawn in PyTorch's order and then
 // permuted, so that the same seed gives the same network whatever the layout inside, and a PyTorch script can draw it too.
+// Values are the same at any number of processors: each goroutine starts where the one before it ends in the stream.
 func Init(p Param, seed uint64) []float32 {
-	s := philox.NewStream(seed, philox.Init+uint32(p.Index), 0, 0)
 	v := make([]float32, p.Elems())
+	fill, words := filler(p)
+	inChunks(len(v), func(from, to int) {
+		s := philox.NewStream(seed, philox.Init+uint32(p.Index), 0, 0)
+		s.Seek(uint64(from) * words)
+		fill(s, v[from:to])
+	})
+	return FromTorch(p, v)
+}
+
+// filler gives the function that draws a parameter's values one after another, and how many words of the stream each takes.
+func filler(p Param) (fill func(*philox.Stream, []float32), words uint64) {
 	fanIn, fanOut := float64(p.FanIn), float64(p.FanOut)
 	switch p.Init.Name {
 	case "zeros":
-		return v
+		return constant(0)
 	case "ones":
-		for i := range v {
-			v[i] = 1
-		}
-		return v
+		return constant(1)
 	case "normal":
-		normal(s, v, float64(p.Init.Mean), float64(p.Init.Std))
+		return normal(float64(p.Init.Mean), float64(p.Init.Std))
 	case "uniform":
-		uniform(s, v, float64(p.Init.Low), float64(p.Init.High))
+		return uniform(float64(p.Init.Low), float64(p.Init.High))
 	case "kaiming_normal":
-		normal(s, v, 0, math.Sqrt(2/fanIn))
+		return normal(0, math.Sqrt(2/fanIn))
 	case "kaiming_uniform":
-		symmetric(s, v, math.Sqrt(6/fanIn))
+		return symmetric(math.Sqrt(6 / fanIn))
 	case "xavier_normal":
-		normal(s, v, 0, math.Sqrt(2/(fanIn+fanOut)))
+		return normal(0, math.Sqrt(2/(fanIn+fanOut)))
 	case "xavier_uniform":
-		symmetric(s, v, math.Sqrt(6/(fanIn+fanOut)))
-	default:
-		symmetric(s, v, 1/math.Sqrt(fanIn))
+		return symmetric(math.Sqrt(6 / (fanIn + fanOut)))
 	}
-	return FromTorch(p, v)
+	return symmetric(1 / math.Sqrt(fanIn))
+}
+
+func constant(c float32) (fill func(*philox.Stream, []float32), words uint64) {
+	return func(_ *philox.Stream, v []float32) {
+		for i := range v {
+			v[i] = c
+		}
+	}, 0
+}
+
+func normal(mean, std float64) (fill func(*philox.Stream, []float32), words uint64) {
+	return func(s *philox.Stream, v []float32) {
+		for i := range v {
+			v[i] = float32(mean + float64(std*s.Normal()))
+		}
+	}, 2
+}
+
+func uniform(low, high float64) (fill func(*philox.Stream, []float32), words uint64) {
+	return func(s *philox.Stream, v []float32) {
+		for i := range v {
+			v[i] = float32(low + float64((high-low)*s.Float64()))
+		}
+	}, 1
+}
+
+func symmetric(bound float64) (fill func(*philox.Stream, []float32), words uint64) {
+	return uniform(-bound, bound)
 }
 
 // checkInit refuses unknown names, and fans for a bias, which has none of its own.
@@ -53,17 +87,3 @@ func checkInit(p Param) error {
 	}
 	return fmt.Errorf("%s: unknown init %q", p.Name, p.Init.Name)
 }
-
-func normal(s *philox.Stream, v []float32, mean, std float64) {
-	for i := range v {
-		v[i] = float32(mean + float64(std*s.Normal()))
-	}
-}
-
-func uniform(s *philox.Stream, v []float32, low, high float64) {
-	for i := range v {
-		v[i] = float32(low + float64((high-low)*s.Float64()))
-	}
-}
-
-func symmetric(s *philox.Stream, v []float32, bound float64) { uniform(s, v, -bound, bound) }

@@ -2,12 +2,14 @@ package model_test
 
 import (
 	"math"
+	"runtime"
 	"slices"
 	"testing"
 
 	"halfstep/configs"
 	"halfstep/golden"
 	"halfstep/model"
+	"halfstep/philox"
 )
 
 // TestInitDistributions compares mean, variance and range of each init with its closed form. Sample moments of n values lie
@@ -74,6 +76,31 @@ func TestInitStreams(t *testing.T) {
 	p.Index = 1
 	if slices.Equal(v, model.Init(p, 1)) {
 		t.Error("two parameters draw the same")
+	}
+}
+
+// TestInitProcessors: a parameter of several chunks, the last one short, has the bits of one stream read from its start to its
+// end, at any number of processors.
+func TestInitProcessors(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	const n = 3<<16 + 5
+	for _, c := range []struct {
+		init configs.Init
+		next func(*philox.Stream) float32
+	}{
+		{configs.Init{Name: "uniform", Low: -1, High: 2}, func(s *philox.Stream) float32 { return float32(-1 + float64(3*s.Float64())) }},
+		{configs.Init{Name: "normal", Mean: 1, Std: 3}, func(s *philox.Stream) float32 { return float32(1 + float64(3*s.Normal())) }},
+	} {
+		want, s := make([]float32, n), philox.NewStream(7, philox.Init+4, 0, 0)
+		for i := range want {
+			want[i] = c.next(s)
+		}
+		for _, procs := range []int{1, 2, 3, 8} {
+			runtime.GOMAXPROCS(procs)
+			if got := model.Init(model.Param{Shape: []int{n}, Init: c.init, Index: 4}, 7); !slices.Equal(got, want) {
+				t.Errorf("%s on %d processors: other values", c.init.Name, procs)
+			}
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ func New(c configs.Optim) (program.OptimizerStep, error) {
 		return program.SGDStep{Momentum: momentum, Dampening: c.Dampening, WeightDecay: c.WeightDecay, Nesterov: c.Nesterov}, nil
 	case "adam", "adamw":
 		return program.AdamStep{
-			Beta1: c.Beta1, Beta2: c.Beta2, Eps: c.Eps, WeightDecay: c.WeightDecay, Decoupled: c.Name == "adamw",
+			Beta1: c.Beta1, Beta2: c.Beta2, Eps: c.Eps, WeightDecay: c.WeightDecay, Decoupled: c.Name == "adamw", AMSGrad: c.AMSGrad,
 		}, nil
 	case "rmsprop":
 		return program.RMSPropStep{

@@ -28,6 +28,8 @@ func TestNew(t *testing.T) {
 			configs.Optim{Name: "adamw", Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.1},
 			program.AdamStep{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.1, Decoupled: true},
 		},
+		{configs.Optim{Name: "adam", Beta2: 0.9, AMSGrad: true}, program.AdamStep{Beta2: 0.9, AMSGrad: true}},
+		{configs.Optim{Name: "adamw", Beta2: 0.9, AMSGrad: true}, program.AdamStep{Beta2: 0.9, Decoupled: true, AMSGrad: true}},
 		{
 			configs.Optim{Name: "adadelta", Rho: 0.9, Eps: 1e-6, WeightDecay: 0.1},
 			program.AdadeltaStep{Rho: 0.9, Eps: 1e-6, WeightDecay: 0.1},

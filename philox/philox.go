@@ -50,6 +50,14 @@ func NewStream(seed uint64, purpose, epoch, position uint32) *Stream {
 	return &Stream{key: Key(seed), ctr: [4]uint32{0, position, epoch, purpose}}
 }
 
+// Seek makes word n of the stream, from 0, the next one.
+func (s *Stream) Seek(n uint64) {
+	s.ctr[0], s.left = uint32(n/4), 0
+	for range n % 4 {
+		s.Uint32()
+	}
+}
+
 // Uint32 is the next word.
 func (s *Stream) Uint32() uint32 {
 	if s.left == 0 {

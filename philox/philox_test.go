@@ -26,6 +26,20 @@ func TestKnownAnswers(t *testing.T) {
 	}
 }
 
+// After Seek(n) a stream goes on as one whose first n words were drawn.
+func TestSeek(t *testing.T) {
+	one := NewStream(9, Init, 2, 3)
+	for n := range uint64(40) {
+		want := one.Uint32()
+		two := NewStream(9, Init, 2, 3)
+		two.Uint32()
+		two.Seek(n)
+		if got := two.Uint32(); got != want {
+			t.Errorf("word %d: %#x, want %#x", n, got, want)
+		}
+	}
+}
+
 func TestPermIsAPermutation(t *testing.T) {
 	seen := make([]bool, 1000)
 	for _, i := range NewStream(42, Order, 3, 0).Perm(1000) {

@@ -254,22 +254,14 @@ func (f *fuser) mergeConvForward(c *convChain, op Conv2D) {
 	}
 	if c.pool != nil {
 		op.Pool = c.pool.Op.(MaxPool2D).Pool
-		c.conv.Out = []*Value{c.pool.Out[0], c.argmax()}
-		if c.conv.Out[1] == nil {
+		c.conv.Out = c.pool.Out
+		if len(c.conv.Out) == 1 { // evaluation: the fused kernel writes an argmax that nobody reads
 			v := c.pool.Out[0]
-			c.conv.Out[1] = f.p.NewValue(c.conv.Layer+"/argmax", RoleMetric, Uint8, v.Shape...)
+			c.conv.Out = append(c.conv.Out, f.p.NewValue(c.conv.Layer+"/argmax", RoleActivation, Uint8, v.Shape...))
 		}
 		f.kill(c.pool)
 	}
 	c.conv.Op = op
-}
-
-// argmax is the pool's second output; nil in evaluation.
-func (c *convChain) argmax() *Value {
-	if len(c.pool.Out) == 2 {
-		return c.pool.Out[1]
-	}
-	return nil
 }
 
 func (f *fuser) linear(i *Instr, op Linear) {

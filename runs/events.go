@@ -40,6 +40,7 @@ type RunStart struct {
 	ISA        string `json:"isa"`
 	Threads    int    `json:"threads"`
 	DType      string `json:"dtype"`
+	TF32       bool   `json:"tf32"`
 	BatchSize  int    `json:"batch_size"`
 	Epochs     int    `json:"epochs"`
 	Version    string `json:"version"`

@@ -17,6 +17,7 @@ type Summary struct {
 	Seed              uint64   `json:"seed"`
 	Device            string   `json:"device"`
 	DType             string   `json:"dtype"`
+	TF32              bool     `json:"tf32"`
 	BatchSize         int      `json:"batch_size"`
 	Epochs            int      `json:"epochs"`
 	Steps             int      `json:"steps"`

@@ -1,7 +1,7 @@
 """Times training steps of PyTorch on a GPU, and sets them beside halfstep's. scripts/gpu_check.sh calls it.
 
-    gpu_peer.py measure FILE   writes PyTorch's times to FILE
-    gpu_peer.py table DIR      prints the table from DIR/peer.json and DIR/step-*
+    gpu_peer.py measure FILE [SECONDS]   writes PyTorch's times to FILE, each timed for so long
+    gpu_peer.py table DIR [NOTE]         prints the table from DIR/peer.json and DIR/step-*
 
 Both sides have all data on the GPU: each of PyTorch's steps takes its batch from resident bytes by an index and normalises it
 there, as halfstep's do. PyTorch runs eager, eager in channels-last, and compiled with CUDA graphs
@@ -17,7 +17,7 @@ import time
 PRECISIONS = ["fp32", "tf32", "fp16", "bf16"]
 NETS = ["tensorcore", "tutorial_mlp"]
 BATCH = 512
-SECONDS = 4  # of timing for each net, precision and mode
+SECONDS = 4  # of timing for each net, precision and mode, unless said otherwise
 
 
 def cnn(nn):
@@ -76,12 +76,12 @@ class Steps:
         self.scaler.step(self.optimizer)
         self.scaler.update()
 
-    def time(self):
+    def time(self, seconds):
         """Median milliseconds of a step, after a warm-up, of groups of ten steps."""
         for _ in range(15):
             self.step()
         self.torch.cuda.synchronize()
-        times, end = [], time.perf_counter() + SECONDS
+        times, end = [], time.perf_counter() + seconds
         while time.perf_counter() < end or len(times) < 3:
             begin = time.perf_counter()
             for _ in range(10):
@@ -91,7 +91,7 @@ class Steps:
         return statistics.median(times)
 
 
-def measure(path):
+def measure(path, seconds=SECONDS):
     import torch
 
     rows = []
@@ -103,7 +103,7 @@ def measure(path):
                 torch.cuda.empty_cache()
                 torch.cuda.reset_peak_memory_stats()
                 try:
-                    ms = Steps(torch, net, precision, mode).time()
+                    ms = Steps(torch, net, precision, mode).time(float(seconds))
                 except Exception as e:  # torch.compile wants a C compiler, for one
                     print(f"{net} {precision} {mode}: {str(e).strip().splitlines()[:1]}", file=sys.stderr)
                     continue
@@ -111,14 +111,14 @@ def measure(path):
                 pathlib.Path(path).write_text(json.dumps({"torch": torch.__version__, "rows": rows}))
 
 
-def table(folder):
+def table(folder, note=""):
     folder = pathlib.Path(folder)
     try:
         peer = json.loads((folder / "peer.json").read_text())
     except OSError:
         peer = {"torch": "not measured", "rows": []}
-    print(f"\nmilliseconds a step at batch {BATCH}, data resident; PyTorch {peer['torch']}")
-    print(f"{'net':<13} {'precision':<9} {'halfstep':>9} {'MB':>6} {'eager':>9} {'best':>9} {'best mode':<14} {'MB':>6} {'eager/ours':>10} {'best/ours':>9}")
+    print(f"\n{note and note + '; '}milliseconds a step, data resident; PyTorch {peer['torch']}")
+    print(f"{'net':<13} {'precision':<9} {'batch':>5} {'halfstep':>9} {'MB':>6} {'eager':>9} {'best':>9} {'best mode':<14} {'MB':>6} {'eager/ours':>10} {'best/ours':>9}")
     for net in NETS:
         for precision in PRECISIONS:
             try:
@@ -126,18 +126,21 @@ def table(folder):
             except (OSError, ValueError, IndexError):
                 print(f"{net:<13} {precision:<9} failed")
                 continue
-            mine, megabytes = ours["ms_step_median"], ours["mem_peak_bytes"] / 1e6
+            if precision == "tf32" and not ours["tf32"]:
+                print(f"{net:<13} {precision:<9} this GPU has none")
+                continue
+            mine, batch, megabytes = ours["ms_step_median"], ours["batch"], ours["mem_peak_bytes"] / 1e6
             rows = [r for r in peer["rows"] if r["net"] == net and r["precision"] == precision]
             if not rows:
-                print(f"{net:<13} {precision:<9} {mine:>9.4f} {megabytes:>6.0f}")
+                print(f"{net:<13} {precision:<9} {batch:>5} {mine:>9.4f} {megabytes:>6.0f}")
                 continue
             eager = next((r["ms"] for r in rows if r["mode"] == "eager"), float("nan"))
             best = min(rows, key=lambda r: r["ms"])
-            print(f"{net:<13} {precision:<9} {mine:>9.4f} {megabytes:>6.0f} {eager:>9.4f} {best['ms']:>9.4f} {best['mode']:<14} "
+            print(f"{net:<13} {precision:<9} {batch:>5} {mine:>9.4f} {megabytes:>6.0f} {eager:>9.4f} {best['ms']:>9.4f} {best['mode']:<14} "
                   f"{best['peak_bytes'] / 1e6:>6.0f} {eager / mine:>10.2f} {best['ms'] / mine:>9.2f}")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("measure", "table"):
+    if len(sys.argv) not in (3, 4) or sys.argv[1] not in ("measure", "table"):
         sys.exit(__doc__)
-    measure(sys.argv[2]) if sys.argv[1] == "measure" else table(sys.argv[2])
+    {"measure": measure, "table": table}[sys.argv[1]](*sys.argv[2:])

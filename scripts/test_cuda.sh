@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the CUDA device without a GPU: installs the CUDA 11.8 toolkit where it is missing, compares and assembles the PTX,
-# builds with the tag gpu, checks that the binary starts without a driver, and runs the tests and a short training on the
-# simulator. What runs on the simulator is right or wrong; its times say nothing.
+# builds with the tag gpu, checks that the binary starts without a driver, and runs the tests, a short training and the
+# commands of gpu_check.sh on the simulator. What runs on the simulator is right or wrong; its times say nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -37,3 +37,7 @@ HALFSTEP_LIBCUDA=$simulator go test -tags gpu ./device/cuda/... ./device/devices
 step "training on the simulator, and on the CPU"
 run=(--config mlp_amp epochs=1 max_steps=60 log.every=20 runs_dir="$build/runs")
 (cd "$build" && HALFSTEP_LIBCUDA=$simulator ./train "${run[@]}" device=cuda && ./train "${run[@]}" device=cpu)
+
+step "every command of the check on a GPU"
+scripts/gpu_check.sh build "$build/check"
+HALFSTEP_LIBCUDA=$simulator scripts/gpu_check.sh rehearse "$build/check"

@@ -170,6 +170,7 @@ func resumeCases() map[string][]string {
 		"float32, accumulate 3, plateau":     {plateau, "optim.accumulate=3", "data.batch_size=16", "data.validation=40"},
 		"float16, accumulate 3, one cycle":   {oneCycle, "optim.accumulate=3", "data.batch_size=16", "amp={enabled: true, grad_scaler: {init_scale: 3e7, max_scale: 0, growth_interval: 2}}"},
 		"float32, adadelta, steps an epoch":  {"optim={name: adadelta, lr: 1, schedule: {name: step, step_size: 1, gamma: 0.7}}", "data.drop_last=true"},
+		"float32, amsgrad":                   {"optim={name: adam, lr: 0.003, amsgrad: true}"},
 		"float32, sgd with momentum, cosine": {"optim={name: sgd, lr: 0.05, momentum: 0.9, schedule: {name: cosine, warmup: 1}}"},
 	}
 }

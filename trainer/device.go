@@ -16,16 +16,26 @@ import (
 // probeTime is how long device: auto times steps on each device, after a warm-up of half of it.
 const probeTime = 200 * time.Millisecond
 
+// OpenNamed opens a device by its name as the configuration wants it. Whoever runs a configuration opens its device here or by
+// OpenDevice, so that no setting is forgotten.
+func OpenNamed(name string, c configs.Config) (device.Device, error) {
+	return devices.Open(name, deviceOptions(c))
+}
+
+func deviceOptions(c configs.Config) devices.Options {
+	return devices.Options{Threads: c.Threads, NoGraph: !c.CUDA.Graph, TF32: c.CUDA.AllowTF32}
+}
+
 // OpenDevice opens the device that a configuration names. For auto it measures this configuration's own step on each
 // usable device and takes the faster one; where only one is usable there is nothing to measure. The choice is nil where
 // the configuration names a device.
 func OpenDevice(c configs.Config, set *data.Set) (device.Device, *runs.DeviceChoice, error) {
 	if c.Device != "auto" {
-		d, err := devices.Open(c.Device, c.Threads)
+		d, err := OpenNamed(c.Device, c)
 		return d, nil, err
 	}
 	return chooseDevice(c, set, []string{"cpu", "cuda"}, func(name string) (device.Device, error) {
-		return devices.Open(name, c.Threads)
+		return OpenNamed(name, c)
 	})
 }
 
@@ -34,7 +44,7 @@ func (s *Session) openDevice() (err error) {
 	if s.cfg.Device == "auto" && s.opts.Resume != "" {
 		if rec, err := runs.Open(s.opts.Resume); err == nil && rec.Environment.Device != "" {
 			name := rec.Environment.Device
-			if s.dev, err = devices.Open(name, s.cfg.Threads); err == nil {
+			if s.dev, err = OpenNamed(name, s.cfg); err == nil {
 				s.choice = &runs.DeviceChoice{Device: name, Reason: "resumed"}
 				return nil
 			}

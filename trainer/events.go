@@ -12,7 +12,8 @@ func (s *Session) opening() {
 	if s.resumed == nil {
 		s.emit(runs.RunStart{
 			Config: s.cfg.Name, Seed: s.cfg.Seed, Device: p.Kind, DeviceName: p.Name, ISA: p.ISA, Threads: p.Threads,
-			DType: t.DType().String(), BatchSize: s.cfg.Data.BatchSize, Epochs: s.cfg.Epochs, Version: runs.ReadEnvironment().Version,
+			DType: t.DType().String(), TF32: t.UsesTF32(), BatchSize: s.cfg.Data.BatchSize, Epochs: s.cfg.Epochs,
+			Version: runs.ReadEnvironment().Version,
 		})
 	}
 	if s.choice != nil {

@@ -108,7 +108,7 @@ func OpenClassifier(dir string, o UseOptions) (*Classifier, error) {
 	if name == devices.Gorgonia {
 		return nil, &ConfigError{Key: "--device", Message: "gorgonia trains and evaluates only; take cpu"}
 	}
-	d, err := devices.Open(name, r.Config.Threads)
+	d, err := OpenNamed(name, r.Config)
 	if err != nil {
 		return nil, err
 	}

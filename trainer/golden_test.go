@@ -15,48 +15,16 @@ import (
 	"halfstep/runs/safetensors"
 )
 
-// goldenFile is a testdata/train_*.json: training runs of PyTorch in float64 from float32 initial values.
-type goldenFile struct {
-	Params []struct {
-		Name   string        `json:"name"`
-		Tensor golden.Tensor `json:"tensor"`
-	} `json:"initial_parameters"`
-	Steps   int           `json:"steps"`
-	Inputs  golden.Tensor `json:"inputs"`
-	Targets golden.Tensor `json:"targets"`
-	Runs    []goldenRun   `json:"runs"`
-}
-
-type goldenRun struct {
-	Name      string    `json:"name"`
-	Batch     int       `json:"batch"`
-	LR        float64   `json:"learning_rate"`
-	Loss      []float64 `json:"loss_before_step_float64"`
-	Norm      []float64 `json:"gradient_norm_float64"`
-	Tolerance struct {
-		Loss []float64 `json:"loss_relative"`
-		Norm []float64 `json:"gradient_norm_relative"`
-	} `json:"suggested_tolerance"`
-	Params []struct {
-		Name      string    `json:"name"`
-		Sum       float64   `json:"sum_float64"`
-		Abs       float64   `json:"sum_of_absolute_values_float64"`
-		First     []float64 `json:"first_values_float64"`
-		Tolerance struct {
-			Element float64 `json:"element"`
-			Sum     float64 `json:"sum"`
-			Abs     float64 `json:"sum_of_absolute_values"`
-		} `json:"suggested_absolute_tolerance"`
-	} `json:"parameters_after_last_step"`
-}
+// goldenFile is a network's runs in PyTorch.
+type goldenFile struct{ *golden.Training }
 
 func loadGolden(t *testing.T, name string) goldenFile {
 	t.Helper()
-	var f goldenFile
-	if err := golden.Load("testdata/"+name, &f); err != nil {
+	f, err := golden.LoadTraining(name)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return f
+	return goldenFile{f}
 }
 
 // initial is the file's initial parameters as a checkpoint for a trainer's model.
@@ -88,9 +56,8 @@ func near(t *testing.T, what string, got, want, limit float64) float64 {
 	return d / limit
 }
 
-// check trains from the file's initial values and compares every step, and after the last step every parameter. The files'
-// rule: |got - want| <= tolerance * max(|want|, 0.01) + 1e-6, for parameters the absolute tolerance given.
-func (f goldenFile) check(t *testing.T, run goldenRun, c configs.Config, set *data.Set, d device.Device) {
+// check trains from the file's initial values and compares every step, and after the last step every parameter.
+func (f goldenFile) check(t *testing.T, run golden.TrainingRun, c configs.Config, set *data.Set, d device.Device) {
 	t.Helper()
 	c.Log.Every = 1
 	r := &recorder{}
@@ -107,17 +74,16 @@ func (f goldenFile) check(t *testing.T, run goldenRun, c configs.Config, set *da
 		t.Fatalf("%d steps", len(steps))
 	}
 	for k, s := range steps {
-		limit := func(tolerance, want float64) float64 { return tolerance*max(math.Abs(want), 0.01) + 1e-6 }
-		u.loss = max(u.loss, near(t, fmt.Sprintf("step %d: loss", k), s.TrainLoss, run.Loss[k], limit(run.Tolerance.Loss[k], run.Loss[k])))
-		u.norm = max(u.norm, near(t, fmt.Sprintf("step %d: gradient norm", k), s.GradNorm, run.Norm[k], limit(run.Tolerance.Norm[k], run.Norm[k])))
+		u.loss = max(u.loss, near(t, fmt.Sprintf("step %d: loss", k), s.TrainLoss, run.Loss[k], golden.Limit(run.Tolerance.Loss[k], run.Loss[k])))
+		u.norm = max(u.norm, near(t, fmt.Sprintf("step %d: gradient norm", k), s.GradNorm, run.Norm[k], golden.Limit(run.Tolerance.Norm[k], run.Norm[k])))
 	}
 	if len(steps) == f.Steps {
-		u.param = run.checkParams(t, tr)
+		u.param = checkParams(t, run, tr)
 	}
 	t.Logf("%d steps; of the tolerance used: losses %.0f%%, gradient norms %.0f%%, parameters %.0f%%", len(steps), 100*u.loss, 100*u.norm, 100*u.param)
 }
 
-func (run goldenRun) checkParams(t *testing.T, tr *Trainer) (share float64) {
+func checkParams(t *testing.T, run golden.TrainingRun, tr *Trainer) (share float64) {
 	t.Helper()
 	c := checkpoint(t, tr)
 	for k, p := range tr.Params() {

@@ -34,7 +34,7 @@ func TestGorgonia(t *testing.T) {
 				set = hold(images(t, 144, 40), 16)
 			}
 			_, want, _ := fit(t, c, set, unfused{open(t, &portable, 0)})
-			d, err := devices.Open("gorgonia", 0)
+			d, err := devices.Open("gorgonia", devices.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,7 +51,7 @@ func TestGorgonia(t *testing.T) {
 
 // TestGorgoniaInHalf is refused: exit code 2.
 func TestGorgoniaInHalf(t *testing.T) {
-	d, err := devices.Open("gorgonia", 0)
+	d, err := devices.Open("gorgonia", devices.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

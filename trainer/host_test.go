@@ -147,7 +147,7 @@ func TestHostBatchesOnGorgonia(t *testing.T) {
 	set := images(t, 70, 20)
 	var loss [2]float64
 	for k, resident := range []bool{true, false} {
-		d, err := devices.Open(devices.Gorgonia, 1)
+		d, err := devices.Open(devices.Gorgonia, devices.Options{Threads: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

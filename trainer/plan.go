@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -8,8 +9,6 @@ import (
 	"halfstep/configs"
 	"halfstep/data"
 	"halfstep/device"
-	"halfstep/device/devices"
-	"halfstep/program"
 )
 
 // MemoryOptions say what to plan. Empty lists stand for the configuration's own value.
@@ -21,6 +20,7 @@ type MemoryOptions struct {
 
 // MemoryRow is the planned memory of one precision and batch size.
 type MemoryRow struct {
+	Device            string     `json:"device"` // cpu or cuda: planned for it
 	Precision         string     `json:"precision"`
 	BatchSize         int        `json:"batch_size"`
 	PlannedPeakBytes  int64      `json:"planned_peak_bytes"`
@@ -29,46 +29,18 @@ type MemoryRow struct {
 	Note              string     `json:"note,omitempty"` // "largest batch in 8589934592 bytes"
 }
 
-// shortNames are the precisions as the command line has them.
-var shortNames = map[program.DType]string{program.Float32: "fp32", program.Float16: "fp16", program.BFloat16: "bf16"}
-
-// Precision changes a configuration to compute in fp32, fp16 or bf16.
-func Precision(c configs.Config, name string) (configs.Config, error) {
-	d, err := program.ParseDType(name)
-	if err != nil || !d.Float() {
-		return c, &ConfigError{Key: "--precision", Message: fmt.Sprintf("%q, want fp32, fp16 or bf16", name)}
-	}
-	c.AMP.Enabled = d.Half()
-	if d.Half() {
-		c.AMP.DType = d.String()
-	}
-	return c, nil
-}
-
-// PlanMemory plans each precision and batch size without running anything; the data is opened for its size only.
+// PlanMemory plans each precision and batch size without running anything; the data is opened for its size only. With
+// device: auto it plans for the CPU, and tf32, which the CPU has not, as fp32: it stores the same.
 func PlanMemory(r *configs.Resolved, o MemoryOptions) ([]MemoryRow, error) {
 	set, err := data.Open(r.Config.Data, r.Config.Seed)
 	if err != nil {
 		return nil, err
 	}
-	name := r.Config.Device
-	if name == "auto" {
-		name = "cpu"
-	}
-	dev, err := devices.Open(name, r.Config.Threads)
-	if err != nil {
-		return nil, err
-	}
-	defer dev.Close()
-	if len(o.Precisions) == 0 {
-		d, err := DTypeOf(r.Config)
-		if err != nil {
-			return nil, err
-		}
-		o.Precisions = []string{shortNames[d]}
-	}
 	if len(o.BatchSizes) == 0 {
 		o.BatchSizes = []int{r.Config.Data.BatchSize}
+	}
+	if len(o.Precisions) == 0 {
+		return planPrecision(r.Config, set, "", o)
 	}
 	var rows []MemoryRow
 	for _, p := range o.Precisions {
@@ -76,20 +48,44 @@ func PlanMemory(r *configs.Resolved, o MemoryOptions) ([]MemoryRow, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, b := range o.BatchSizes {
-			row, err := planRow(c, set, dev, p, b)
-			if err != nil {
-				return nil, err
-			}
-			rows = append(rows, row)
+		more, err := planPrecision(c, set, p, o)
+		if err != nil {
+			return nil, err
 		}
-		if o.Fit > 0 {
-			row, err := largestBatch(c, set, dev, p, o.Fit)
-			if err != nil {
-				return nil, err
-			}
-			rows = append(rows, row)
+		rows = append(rows, more...)
+	}
+	return rows, nil
+}
+
+// planPrecision plans a configuration at each batch size. An empty precision is named after what the configuration computes in.
+func planPrecision(c configs.Config, set *data.Set, precision string, o MemoryOptions) (rows []MemoryRow, err error) {
+	name := c.Device
+	if name == "auto" {
+		name = "cpu"
+	}
+	dev, err := OpenNamed(name, c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	if precision == "" {
+		if precision, err = PrecisionName(c, dev.Properties()); err != nil {
+			return nil, err
 		}
+	}
+	for _, b := range o.BatchSizes {
+		row, err := planRow(c, set, dev, precision, b)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	if o.Fit > 0 {
+		row, err := largestBatch(c, set, dev, precision, o.Fit)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
 	}
 	return rows, nil
 }
@@ -101,7 +97,10 @@ func planRow(c configs.Config, set *data.Set, dev device.Device, precision strin
 		return MemoryRow{}, err
 	}
 	m := t.plan()
-	return MemoryRow{Precision: precision, BatchSize: batch, PlannedPeakBytes: m.Peak(), ResidentDataBytes: m.ResidentData, Categories: m}, nil
+	return MemoryRow{
+		Device: dev.Properties().Kind, Precision: precision, BatchSize: batch,
+		PlannedPeakBytes: m.Peak(), ResidentDataBytes: m.ResidentData, Categories: m,
+	}, nil
 }
 
 // largestBatch finds the largest batch whose plan and data fit, by bisection: the plan grows with the batch.

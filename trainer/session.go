@@ -239,8 +239,8 @@ func (s *Session) outcome(err error) error {
 func (s *Session) summary(r *Result, err error) *runs.Summary {
 	p := s.dev.Properties()
 	summary := &runs.Summary{
-		Config: s.cfg.Name, Seed: s.cfg.Seed, Device: p.Kind, DType: s.trainer.DType().String(), BatchSize: s.cfg.Data.BatchSize,
-		Epochs: r.Epochs, Steps: r.Steps, Seconds: r.Seconds, ImagesPerS: r.ImagesPerS, SkippedSteps: r.Skipped,
+		Config: s.cfg.Name, Seed: s.cfg.Seed, Device: p.Kind, DType: s.trainer.DType().String(), TF32: s.trainer.UsesTF32(),
+		BatchSize: s.cfg.Data.BatchSize, Epochs: r.Epochs, Steps: r.Steps, Seconds: r.Seconds, ImagesPerS: r.ImagesPerS, SkippedSteps: r.Skipped,
 		FinalLossScale: r.FinalLossScale, MemPlannedBytes: r.MemPlanned, MemPeakBytes: r.MemPeak, ResidentDataBytes: r.ResidentData,
 		ExitReason: exitReason(err, r.MaxSteps), ExitCode: ExitCode(err),
 	}

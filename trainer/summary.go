@@ -56,6 +56,9 @@ func (t *Trainer) Describe() string {
 			casts = append(casts, fmt.Sprintf("  %s -> %s", i.In[0], i.Out[0].DType))
 		}
 	}
+	if t.UsesTF32() {
+		b.WriteString("float32 products are computed in tf32\n")
+	}
 	fmt.Fprintf(&b, "%d casts of activations a step\n", len(casts))
 	for _, c := range casts {
 		b.WriteString(c + "\n")

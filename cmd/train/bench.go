@@ -66,6 +66,7 @@ func newBenchStep() *cobra.Command {
 		},
 	}
 	f.register(c)
+	graphFlag(c, &f.noGraph)
 	c.Flags().IntVar(&o.Steps, "steps", 20, "timings; one takes several steps where a step is shorter than 1 ms")
 	c.Flags().BoolVar(&o.Profile, "profile", false, "also the time and GFLOP/s of each instruction")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
@@ -73,7 +74,7 @@ func newBenchStep() *cobra.Command {
 }
 
 func printStep(w io.Writer, s *bench.StepResult) error {
-	fmt.Fprintf(w, "%s on %s (%s, %d threads), %s, batch %d\n", s.Config, s.Device, s.ISA, s.Threads, s.DType, s.Batch)
+	fmt.Fprintf(w, "%s on %s (%s, %d threads), %s, batch %d\n", s.Config, s.Device, s.ISA, s.Threads, precision(s.DType, s.TF32), s.Batch)
 	fmt.Fprintf(w, "step    %.4g ms median, %.4g ms shortest, %.0f images/s (%d timings of %d steps after warm-up)\n",
 		s.MSMedian, s.MSMin, s.ImagesPerS, s.Timings, s.StepsPerTiming)
 	fmt.Fprintf(w, "FLOPs   %.4g GFLOP a step, %.1f GFLOP/s", float64(s.FLOPs)/1e9, s.GFLOPS)
@@ -90,6 +91,14 @@ func printStep(w io.Writer, s *bench.StepResult) error {
 	}
 	fmt.Fprintln(w)
 	return printProfile(w, s.Profile)
+}
+
+// precision names a dtype, and tf32 where its products are computed so.
+func precision(dtype string, tf32 bool) string {
+	if tf32 {
+		return dtype + " (tf32)"
+	}
+	return dtype
 }
 
 func printProfile(w io.Writer, rows []bench.InstrRow) error {

@@ -104,6 +104,7 @@ func newBenchMLP() *cobra.Command {
 		flags: func(c *cobra.Command) {
 			c.Flags().IntVar(&o.Iterations, "iterations", 0, "of both nets; default: 10000 of the small one and 300 of the large one")
 			deviceFlag(c, &o.Device)
+			graphFlag(c, &o.NoGraph)
 		},
 		run:   func(c *cobra.Command) (*bench.MLPResult, error) { return bench.MLP(c.Context(), o) },
 		print: printMLP,
@@ -131,6 +132,7 @@ func newBenchBatch() *cobra.Command {
 			c.Flags().StringSliceVar(&sizes, "batch-sizes", nil, "default: 1,8,64,512,4096")
 			c.Flags().IntVar(&o.Steps, "steps", 20, "timings of each; one takes several steps where a step is shorter than 1 ms")
 			deviceFlag(c, &o.Device)
+			graphFlag(c, &o.NoGraph)
 		},
 		run: func(c *cobra.Command) (r *bench.BatchResult, err error) {
 			if o.BatchSizes, err = batchSizes(sizes); err != nil {
@@ -159,8 +161,9 @@ func newBenchTutorial() *cobra.Command {
 		short: "The AMP tutorial's net, 3 x 4096 linear: default and mixed precision, time and peak memory",
 		flags: func(c *cobra.Command) {
 			c.Flags().IntVar(&o.Steps, "steps", 0, "stop after so many; 0: all 150, 3 epochs of 50")
-			c.Flags().StringSliceVar(&o.Precisions, "precision", nil, "default: fp32,fp16,bf16")
+			c.Flags().StringSliceVar(&o.Precisions, "precision", nil, "of fp32, tf32, fp16, bf16; default: fp32,fp16,bf16")
 			deviceFlag(c, &o.Device)
+			graphFlag(c, &o.NoGraph)
 		},
 		run:   func(c *cobra.Command) (*bench.TutorialResult, error) { return bench.Tutorial(c.Context(), o) },
 		print: printTutorial,

@@ -19,7 +19,7 @@ func TestBenchStep(t *testing.T) {
 	if err := json.Unmarshal([]byte(line), &got); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range strings.Fields("config device isa threads dtype batch ms_step_median ms_step_min images_per_s flops_per_step gflops " +
+	for _, key := range strings.Fields("config device isa threads dtype tf32 batch ms_step_median ms_step_min images_per_s flops_per_step gflops " +
 		"fma_peak_gflops percent_of_peak mem_planned_bytes mem_peak_bytes") {
 		if v, ok := got[key]; !ok || v == nil {
 			t.Errorf("%s is %v in %s", key, v, line)
@@ -72,6 +72,7 @@ func TestBenchRequests(t *testing.T) {
 		{2, "mlp --iterations 1", "--iterations"},
 		{2, "tutorial --steps -1", "--steps"},
 		{2, "tutorial --device cpu --steps 1 --precision fp8", "--precision"},
+		{2, "tutorial --device cpu --steps 1 --precision fp32,tf32", "tf32 needs an NVIDIA GPU"},
 		{2, "time-to-accuracy --config test.yaml --target 99", "--target"},
 		{2, "time-to-accuracy --config posts/three_matrices", "random"},
 	} {

@@ -34,6 +34,7 @@ func newBenchScaler() *cobra.Command {
 		},
 	}
 	f.register(c)
+	graphFlag(c, &f.noGraph)
 	c.Flags().Lookup("config").DefValue, f.config = "mlp_amp", "mlp_amp"
 	c.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
 	return c
@@ -76,11 +77,12 @@ func newBenchAccuracy() *cobra.Command {
 				return printLine(w, result)
 			}
 			_, err = fmt.Fprintf(w, "%s on %s (%s, %d threads), %s, batch %d: %s\n", result.Config, result.Device, result.ISA, result.Threads,
-				result.DType, result.Batch, result.Conclusion)
+				precision(result.DType, result.TF32), result.Batch, result.Conclusion)
 			return err
 		},
 	}
 	f.register(c)
+	graphFlag(c, &f.noGraph)
 	c.Flags().Lookup("config").DefValue, f.config = "cnn_fast", "cnn_fast"
 	c.Flags().Float64Var(&o.Target, "target", 0.99, "test accuracy")
 	c.Flags().IntVar(&o.Seeds, "seeds", 5, "runs, with seeds from the configuration's on")

@@ -76,6 +76,61 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// TestNoGraph: the flag is cuda.graph=false, for a run and its resumption, and every command that takes it says so.
+func TestNoGraph(t *testing.T) {
+	dir := workplace(t, 128, 80, small)
+	train(t, dir, "--config", "test.yaml", "--dry-run").wants(t, 0, "cuda.graph: true  # default", "cuda.allow_tf32: false  # default")
+	train(t, dir, "--config", "test.yaml", "--no-graph", "--dry-run").wants(t, 0, "cuda.graph: false  # override")
+	train(t, dir, "--config", "test.yaml", "--no-graph", "device=cpu", "max_steps=2", "cuda.allow_tf32=true").wants(t, 0)
+	run := reread(t, theRun(t, dir))
+	if run.Config["cuda.graph"] != "false" || run.Config["cuda.allow_tf32"] != "true" || run.Summary.DType != "float16" || run.Summary.TF32 {
+		t.Errorf("config %v, summary %+v", run.Config, run.Summary)
+	}
+	train(t, dir, "--resume", theRun(t, dir), "max_steps=3", "cuda.graph=true", "--allow", "max_steps").wants(t, 2, "cuda.graph: false in the run, true now")
+	train(t, dir, "--resume", theRun(t, dir), "max_steps=3", "--allow", "max_steps").wants(t, 0)
+	for _, command := range [][]string{
+		nil, {"compare"}, {"bench", "step"}, {"bench", "scaler"}, {"bench", "time-to-accuracy"}, {"bench", "mlp"}, {"bench", "batch"}, {"bench", "tutorial"},
+	} {
+		train(t, dir, append(command, "--help")...).wants(t, 0, "--no-graph", "cuda.graph=false")
+	}
+	train(t, dir, "bench", "batch", "--device", "cpu", "--batch-sizes", "64", "--steps", "1", "--no-graph").wants(t, 0, "On cpu")
+}
+
+// TestMemoryTF32: tf32 stores what fp32 does; a device that has not got it is refused.
+func TestMemoryTF32(t *testing.T) {
+	dir := workplace(t, 128, 80, small)
+	var rows []struct {
+		Precision string `json:"precision"`
+		Peak      int64  `json:"planned_peak_bytes"`
+	}
+	o := train(t, dir, "memory", "--config", "test.yaml", "--precision", "fp32,tf32,fp16", "--json").wants(t, 0)
+	if err := json.Unmarshal([]byte(o.stdout), &rows); err != nil || len(rows) != 3 {
+		t.Fatalf("%v: %v", err, o)
+	}
+	if rows[1].Precision != "tf32" || rows[1].Peak != rows[0].Peak || rows[2].Peak >= rows[0].Peak {
+		t.Errorf("%+v", rows)
+	}
+	train(t, dir, "memory", "--config", "test.yaml", "--precision", "tf32", "device=cpu").wants(t, 2, "tf32 needs an NVIDIA GPU")
+}
+
+// TestMemory: a plan says which device it is for where the configuration leaves that open.
+func TestMemory(t *testing.T) {
+	dir := workplace(t, 64, 32, small)
+	const note = "planned for the CPU, because device is auto"
+	train(t, dir, "memory", "--config", "test.yaml", "device=auto").wants(t, 0, note)
+	if o := train(t, dir, "memory", "--config", "test.yaml", "device=cpu").wants(t, 0, "fp16"); strings.Contains(o.stdout, note) {
+		t.Errorf("device: cpu is planned as auto: %s", o.stdout)
+	}
+	var rows []struct {
+		Device string `json:"device"`
+		Peak   int64  `json:"planned_peak_bytes"`
+	}
+	o := train(t, dir, "memory", "--config", "test.yaml", "device=auto", "--json").wants(t, 0)
+	if err := json.Unmarshal([]byte(o.stdout), &rows); err != nil || len(rows) != 1 || rows[0].Device != "cpu" || rows[0].Peak == 0 {
+		t.Errorf("%v: %s", err, o.stdout)
+	}
+}
+
 // TestEval: the last checkpoint gives the test figures that the run ended with, the best one its best validation accuracy.
 func TestEval(t *testing.T) {
 	dir := workplace(t, 360, 100, small)

@@ -47,7 +47,8 @@ func newCompare() *cobra.Command {
 		},
 	}
 	f.register(c)
-	c.Flags().StringSliceVar(&o.Precisions, "precision", nil, "fp32, fp16, bf16; default: the configuration's")
+	graphFlag(c, &f.noGraph)
+	c.Flags().StringSliceVar(&o.Precisions, "precision", nil, "fp32, tf32 (a GPU of compute capability 8.0 or later), fp16, bf16; default: the configuration's")
 	c.Flags().StringSliceVar(&batches, "batch-sizes", nil, "default: the configuration's")
 	c.Flags().IntVar(&o.Epochs, "epochs", 0, "epochs of each run; default: the configuration's")
 	c.Flags().IntVar(&o.Seeds, "seeds", 0, "runs of each row, with as many seeds; default: 1")

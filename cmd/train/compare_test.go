@@ -18,11 +18,14 @@ optim: {name: adam}
 // What compare refuses: one clear line, exit code 2, and nothing ran.
 func TestCompareExitCodes(t *testing.T) {
 	dir := workplace(t, 128, 32, tiny)
+	t.Setenv("HALFSTEP_LIBCUDA", "/nowhere/libcuda.so.1") // the same on a machine with a GPU
 	for _, c := range []struct {
 		args []string
 		says string
 	}{
-		{[]string{"--precision", "fp12"}, `--precision: "fp12", want fp32, fp16 or bf16`},
+		{[]string{"--precision", "fp12"}, `--precision: "fp12", want fp32, tf32, fp16 or bf16`},
+		{[]string{"--precision", "fp32,tf32", "--device", "cpu"}, "tf32 needs an NVIDIA GPU, the device is cpu; take fp32 there, or device=cuda"},
+		{[]string{"--precision", "fp32,tf32"}, "tf32 needs an NVIDIA GPU of compute capability 8.0 or later, and here is none: device cuda"},
 		{[]string{"--batch-sizes", "0"}, `--batch-sizes: "0"`},
 		{[]string{"--batch-sizes", "64,129"}, "fp32 at batch 129: trainer: data.batch_size: 129, but there are only 128"},
 		{[]string{"--epochs", "-1"}, "--epochs"},

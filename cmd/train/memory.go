@@ -19,7 +19,9 @@ func newMemory() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "memory --config FILE [key=value ...]",
 		Short: "Planned bytes by category, without running; the largest batch that fits",
-		Args:  overrides,
+		Long: "memory plans parameters, gradients, activations and the rest before anything is allocated. Where device is auto it plans for the\n" +
+			"CPU, for only a measurement tells which device is faster: --device cuda plans for a GPU.",
+		Args: overrides,
 		RunE: func(c *cobra.Command, args []string) error {
 			r, err := f.load(args)
 			if err != nil {
@@ -42,11 +44,14 @@ func newMemory() *cobra.Command {
 				return printJSON(c.OutOrStdout(), rows)
 			}
 			printMemory(c, rows)
+			if r.Config.Device == "auto" {
+				fmt.Fprintln(c.OutOrStdout(), "planned for the CPU, because device is auto; --device cuda plans for a GPU")
+			}
 			return nil
 		},
 	}
 	f.register(c)
-	c.Flags().StringSliceVar(&precisions, "precision", nil, "fp32, fp16, bf16; default: the configuration's")
+	c.Flags().StringSliceVar(&precisions, "precision", nil, "fp32, tf32 (which stores what fp32 does), fp16, bf16; default: the configuration's")
 	c.Flags().StringSliceVar(&batches, "batch-sizes", nil, "default: the configuration's")
 	c.Flags().StringVar(&fit, "fit", "", "also the largest batch whose plan and data fit this size, such as 8GiB or 500MB")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -15,8 +15,9 @@ import (
 
 // configFlags are the flags of every command that takes a configuration.
 type configFlags struct {
-	config string
-	device string
+	config  string
+	device  string
+	noGraph bool
 }
 
 func (f *configFlags) register(c *cobra.Command) {
@@ -27,10 +28,18 @@ func (f *configFlags) register(c *cobra.Command) {
 	})
 }
 
+// graphFlag registers the choice of captured graphs, for commands that train.
+func graphFlag(c *cobra.Command, noGraph *bool) {
+	c.Flags().BoolVar(noGraph, "no-graph", false, "the same as cuda.graph=false: launch each kernel of a step on a GPU instead of one captured graph")
+}
+
 // load resolves the configuration with the command line's key=value arguments.
 func (f *configFlags) load(args []string) (*configs.Resolved, error) {
 	if f.device != "" {
 		args = append(args, "device="+f.device)
+	}
+	if f.noGraph {
+		args = append(args, "cuda.graph=false")
 	}
 	return configs.Load(f.config, args)
 }
@@ -75,6 +84,7 @@ func newRoot() *cobra.Command {
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	f.register(c)
+	graphFlag(c, &f.noGraph)
 	c.Flags().StringVar(&o.resume, "resume", "", "go on with this run (its folder, its id in runs, or `latest`) from its newest checkpoint")
 	_ = c.RegisterFlagCompletionFunc("resume", completeRuns)
 	c.Flags().StringSliceVar(&o.allow, "allow", nil, "with --resume: keys that may differ from the run's configuration")
@@ -135,8 +145,11 @@ func (o *trainFlags) resolve(f *configFlags, args []string) (*configs.Resolved, 
 // describe is a line about a configuration.
 func describe(c configs.Config) string {
 	precision := "float32"
-	if c.AMP.Enabled {
+	switch {
+	case c.AMP.Enabled:
 		precision = c.AMP.DType + " (mixed)"
+	case c.CUDA.AllowTF32:
+		precision = "float32 (tf32 on a GPU that has it)"
 	}
 	return fmt.Sprintf("%s, batch %d, %d epochs, %s, %s, seed %d", c.Data.Name, c.Data.BatchSize, c.Epochs, c.Optim.Name, precision, c.Seed)
 }

@@ -9,6 +9,6 @@ import (
 )
 
 // openCUDA of a binary built without the tag gpu.
-func openCUDA(string) (device.Device, error) {
+func openCUDA(string, Options) (device.Device, error) {
 	return nil, errors.New("this binary was built without CUDA; build it with -tags gpu")
 }

@@ -3,6 +3,8 @@ package devices
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"halfstep/device"
 	"halfstep/device/cpu"
@@ -19,23 +21,38 @@ func (e *Error) Error() string { return fmt.Sprintf("device %s: %v", e.Name, e.E
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Open opens cpu, gorgonia, cuda or cuda:N. threads counts for the CPU; 0 means all. auto is resolved by the caller, which can
-// measure; it never stands for a device that is asked for by name.
-func Open(name string, threads int) (device.Device, error) {
+// Options say how a device runs. Each counts on its own kind of device only. The zero value is what a configuration has by
+// default.
+type Options struct {
+	Threads int  // CPU threads; 0: all
+	NoGraph bool // CUDA: launch kernel by kernel instead of one captured graph a step
+	TF32    bool // CUDA: float32 products on tensor cores with 10 bits of fraction, where HasTF32 holds
+}
+
+// Open opens cpu, gorgonia, cuda or cuda:N. auto is resolved by the caller, which can measure; it never stands for a device
+// that is asked for by name.
+func Open(name string, o Options) (device.Device, error) {
 	var d device.Device
 	var err error
 	switch name {
 	case "cpu":
-		d, err = cpu.Open(cpu.Options{Threads: threads})
+		d, err = cpu.Open(cpu.Options{Threads: o.Threads})
 	case Gorgonia:
-		d, err = openGorgonia(threads)
+		d, err = openGorgonia(o.Threads)
 	default:
-		d, err = openCUDA(name)
+		d, err = openCUDA(name, o)
 	}
 	if err != nil {
 		return nil, &Error{name, err}
 	}
 	return d, nil
+}
+
+// HasTF32 reports whether a device computes float32 products in tf32 where Options ask for it: a GPU of compute capability
+// 8.0 or later.
+func HasTF32(p device.Properties) bool {
+	capability, err := strconv.Atoi(strings.TrimPrefix(p.ISA, "sm_"))
+	return p.Kind == "cuda" && err == nil && capability >= 80
 }
 
 // Usable is a device of this machine, or why it cannot be used.
@@ -49,7 +66,7 @@ type Usable struct {
 func List() []Usable {
 	var r []Usable
 	for _, name := range []string{"cpu", "cuda"} {
-		d, err := Open(name, 0)
+		d, err := Open(name, Options{})
 		if err != nil {
 			r = append(r, Usable{Name: name, Why: err.(*Error).Err.Error()})
 			continue
