@@ -101,7 +101,10 @@ func (d *Device) NewMatMul(s device.MatMulShape) (device.MatMul, error) {
 	return m, nil
 }
 
-func (m *matMul) product() product { return product{m.shape.M, m.shape.N, m.shape.K} }
+func (m *matMul) product() product {
+	s := m.shape
+	return newProduct(s.M, s.N, s.K).enlarge(s.DType, vectors(s.K, s.DType)*vectors(s.N, s.DType) > 0)
+}
 
 // start allocates and builds the launches, on the device's thread.
 func (m *matMul) start() error {

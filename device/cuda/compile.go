@@ -92,11 +92,10 @@ func (b *builder) take(bytes int64) ptr {
 // alignUp rounds up to the alignment of vector loads.
 func alignUp(n int64) int64 { return (n + 63) &^ 63 }
 
-// threads of a block of an elementwise kernel, the elements it takes, and threads of a matrix product's block.
+// threads of a block of an elementwise kernel, and the elements it takes.
 const (
 	threads    = 256
 	blockElems = 4 * threads
-	mmThreads  = 128
 )
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -7,9 +7,12 @@ import (
 	"halfstep/program"
 )
 
+// tilePart is how many rows of a tile end together: PART in kernels/matmul.h.
+const tilePart = 64
+
 // poolsInTile reports whether a max pool can be fused into the convolution's kernel: windows side by side, of as many
-// pixels as divide a tile's rows.
-func poolsInTile(p ref.Pool) bool { return p.Size == p.Stride && tileM%(p.Size*p.Size) == 0 }
+// pixels as divide a tile's part.
+func poolsInTile(p ref.Pool) bool { return p.Size == p.Stride && tilePart%(p.Size*p.Size) == 0 }
 
 // conv2DWork is the workspace of the forward product; it has room for the unpooled output where the pool is a kernel of its own.
 func (d *Device) conv2DWork(i *program.Instr, o program.Conv2D) int64 {

@@ -91,7 +91,7 @@ func (d *Device) rowsGradW(v conv, t program.DType, p ref.Pool) (k rowsKernel, i
 	unit, pixels := max(1, p.Size), 320/t.Size() // GradWShape::DZ
 	k.rows = min(pixels/v.w/unit*unit, ceilDiv(v.oh, unit)*unit)
 	k.tiles = ceilDiv(v.oc, k.columns) * ceilDiv(v.c, 2*slabChannels)
-	return k, ceilDiv(v.batch, max(1, fullGPU/k.tiles))
+	return k, ceilDiv(v.batch, max(1, smallTile.blocks/k.tiles))
 }
 
 // gradWPartial is how many elements of dw and db a split sums.

@@ -30,7 +30,7 @@ func (v conv) thinGradW(p ref.Pool) bool { return v.thin(p.Size == p.Stride) }
 // thinSplits cuts the pixels for the weights' gradient: splits, and pixels of each.
 func (v conv) thinSplits() (splits, per int) {
 	groups := ceilDiv(v.taps()*v.c, thinGradRow)
-	per = max(thinPixels, ceilDiv(v.pixels(), max(1, 2*fullGPU/groups)))
+	per = max(thinPixels, ceilDiv(v.pixels(), max(1, 2*smallTile.blocks/groups)))
 	return ceilDiv(v.pixels(), per), per
 }
 

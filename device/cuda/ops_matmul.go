@@ -8,23 +8,45 @@ import (
 	"halfstep/program"
 )
 
-// The tile of C that one block computes and its step along K, as in kernels/matmul.h.
-const (
-	tileM, tileN, tileK = 64, 64, 32
-	fullGPU             = 264 // blocks that keep the largest GPU busy: two on each of 132 multiprocessors
-	minSteps            = 4   // steps along K that a split has at least
-)
+// tile is what one block computes of a product, as in kernels/matmul.h.
+type tile struct {
+	rows, columns, step int // step along K
+	threads             int
+	blocks              int    // that keep the largest GPU busy: two small ones on each of 132 multiprocessors
+	name                string // of its kernels
+}
 
-// product is the shape of C [m,n] = A [m,k] · B [k,n].
-type product struct{ m, n, k int }
+var smallTile = tile{64, 64, 32, 128, 264, ""}
 
-func (p product) tiles() int { return ceilDiv(p.m, tileM) * ceilDiv(p.n, tileN) }
+// largeTile is LargeTile, whose step depends on the operands' size.
+func largeTile(d program.DType) tile { return tile{128, 128, 64 / d.Size(), 256, 132, "_large"} }
+
+const minSteps = 4 // steps along K that a split has at least
+
+// product is the shape of C [m,n] = A [m,k] · B [k,n] and how it is cut into tiles.
+type product struct {
+	m, n, k int
+	tile    tile
+}
+
+func newProduct(m, n, k int) product { return product{m, n, k, smallTile} }
+
+// enlarge takes the large tile where it leaves no multiprocessor idle; rows of the operands must be whole 16-byte vectors.
+func (p product) enlarge(d program.DType, vectors bool) product {
+	large := p
+	if large.tile = largeTile(d); vectors && large.tiles() >= large.tile.blocks*9/10 {
+		return large
+	}
+	return p
+}
+
+func (p product) tiles() int { return ceilDiv(p.m, p.tile.rows) * ceilDiv(p.n, p.tile.columns) }
 
 // splits is how many blocks share the sum over k of one tile. It depends on the shape alone, so every GPU adds in the same
 // order.
 func (p product) splits() int {
-	steps := ceilDiv(p.k, tileK)
-	s := min(fullGPU/max(1, p.tiles()), steps/minSteps)
+	steps := ceilDiv(p.k, p.tile.step)
+	s := min(p.tile.blocks/max(1, p.tiles()), steps/minSteps)
 	if s <= 1 {
 		return 1
 	}
@@ -41,15 +63,12 @@ func (p product) work() int64 {
 
 // productOf gives the matrix product of a linear layer's instruction.
 func productOf(i *program.Instr) product {
-	switch i.Op.(type) {
-	case program.Linear:
-		return product{i.In[0].Shape[0], i.Out[0].Shape[1], i.In[0].Shape[1]}
-	case program.LinearGradX:
-		return product{i.In[0].Shape[0], i.Out[0].Shape[1], i.In[0].Shape[1]}
-	case program.LinearGradW:
-		return product{i.Out[0].Shape[0], i.Out[0].Shape[1], i.In[0].Shape[0]}
+	x, w, d := i.In[0].Shape, i.In[1].Shape, i.In[0].DType // or dy for x or w
+	p := newProduct(x[0], i.Out[0].Shape[1], x[1])
+	if _, ok := i.Op.(program.LinearGradW); ok {
+		p = newProduct(i.Out[0].Shape[0], i.Out[0].Shape[1], x[0])
 	}
-	return product{}
+	return p.enlarge(d, vectors(x[1], d)*vectors(w[1], d) > 0)
 }
 
 func splitWork(i *program.Instr) int64 { return productOf(i).work() }
@@ -68,8 +87,8 @@ func multiply[A any](b *builder, name string, p product, d, out program.DType, e
 	if e.splits > 1 {
 		e.partials = b.take(p.work())
 	}
-	grid := [3]int{ceilDiv(p.n, tileN), ceilDiv(p.m, tileM), int(e.splits)}
-	add(b, name+b.d.arithmetic(d), grid, mmThreads, args(e))
+	grid := [3]int{ceilDiv(p.n, p.tile.columns), ceilDiv(p.m, p.tile.rows), int(e.splits)}
+	add(b, name+p.tile.name+b.d.arithmetic(d), grid, p.tile.threads, args(e))
 	if e.splits > 1 {
 		add(b, "matmul_finish"+suffix(d), [3]int{ceilDiv(p.m*p.n, splitElems), 1, 1}, threads, e)
 	}
@@ -134,9 +153,9 @@ func newConv(a ref.Conv, x, w *program.Value) conv {
 
 func (v conv) taps() int      { return v.KH * v.KW }
 func (v conv) pixels() int    { return v.batch * v.oh * v.ow }
-func (v conv) fwd() product   { return product{v.pixels(), v.oc, v.taps() * v.c} }
-func (v conv) gradX() product { return product{v.batch * v.h * v.w, v.c, v.taps() * v.oc} }
-func (v conv) gradW() product { return product{v.taps() * v.c, v.oc, v.pixels()} }
+func (v conv) fwd() product   { return newProduct(v.pixels(), v.oc, v.taps()*v.c) }
+func (v conv) gradX() product { return newProduct(v.batch*v.h*v.w, v.c, v.taps()*v.oc) }
+func (v conv) gradW() product { return newProduct(v.taps()*v.c, v.oc, v.pixels()) }
 
 func (v conv) args(e epilogue, x, y driver.Ptr) convArgs {
 	return convArgs{

@@ -3,12 +3,10 @@
 package cuda
 
 import (
-	"context"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"halfstep/device"
 	"halfstep/model/op/ref"
 	"halfstep/program"
 )
@@ -39,11 +37,11 @@ func TestTF32(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			whole := func() float32 { return float32(r.IntN(17) - 8) }
 			fine := func() float32 { return 2*r.Float32() - 1 }
-			got, want := runBoth(t, d, host, op.op, op.in, op.out[0], whole)
+			got, want := runBoth(t, d, host, op.op, program.Float32, op.in, op.out[0], whole)
 			if !slices.Equal(got, want) {
 				t.Errorf("whole numbers: %v, want %v", got[:4], want[:4])
 			}
-			got, want = runBoth(t, d, host, op.op, op.in, op.out[0], fine)
+			got, want = runBoth(t, d, host, op.op, program.Float32, op.in, op.out[0], fine)
 			var worst float64
 			for i := range got {
 				worst = max(worst, float64(abs(got[i]-want[i])))
@@ -59,65 +57,3 @@ func TestTF32(t *testing.T) {
 }
 
 func abs(x float32) float32 { return max(x, -x) }
-
-// runBoth runs one operation on two devices on the same numbers.
-func runBoth(t *testing.T, d, host device.Device, op program.Op, in [][]int, out []int, number func() float32) (got, want []float32) {
-	t.Helper()
-	data := make([][]float32, len(in))
-	for k, shape := range in {
-		n := 1
-		for _, s := range shape {
-			n *= s
-		}
-		data[k] = make([]float32, n)
-		for i := range data[k] {
-			data[k][i] = number()
-		}
-	}
-	return runOp(t, d, op, in, out, data), runOp(t, host, op, in, out, data)
-}
-
-func runOp(t *testing.T, d device.Device, op program.Op, in [][]int, out []int, data [][]float32) []float32 {
-	t.Helper()
-	p := &program.Program{Name: "op"}
-	names := []string{"a", "b"}
-	var operands []*program.Value
-	for k, shape := range in {
-		operands = append(operands, p.NewPersistent(names[k], program.RoleData, program.Float32, shape...))
-	}
-	y := p.NewPersistent("y", program.RoleMetric, program.Float32, out...)
-	p.Emit(program.Forward, "", op, operands, []*program.Value{y}, nil)
-	if err := p.Verify(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Plan(d.Workspace); err != nil {
-		t.Fatal(err)
-	}
-	s, err := d.NewStore(p.Persistent())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	a, err := d.NewArena(p.Peak)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	e, err := d.Compile(p, s, a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for k := range in {
-		if err := device.Write(s, names[k], data[k]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := e.Run(context.Background(), 1); err != nil {
-		t.Fatal(err)
-	}
-	r, err := device.Read[float32](s, "y", y.Elems())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}

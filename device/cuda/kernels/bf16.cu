@@ -3,9 +3,9 @@
 #include "peak.h"
 #include "products.h"
 
-template <bool A_T, bool B_T> using BfloatCores = Wmma<bf16, bf16, 16, A_T, B_T>;
+template <class Tile, bool A_T, bool B_T> using BfloatCores = Wmma<bf16, bf16, 16, Tile, A_T, B_T>;
 
-PRODUCTS(bf16, bf16, BfloatCores)
+PRODUCTS(bf16, bf16, BfloatCores, KERNEL_PAIR)
 CONV_ROWS(bf16, bf16, bf16, 16)
 CONV_ROWS_GRAD_W(bf16, bf16, bf16, 16, 64)
 

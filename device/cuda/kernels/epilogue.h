@@ -99,7 +99,7 @@ template <int N> struct alignas(N) Positions {
   unsigned char e[N];
 };
 
-// finish_octet is finish_element for eight columns, with C of type T.
+// finish_octet is finish_element for eight columns.
 template <class T> __device__ __forceinline__ void finish_octet(const Epilogue &p, int row, int col, Octet o) {
   size_t at = static_cast<size_t>(row) * p.n + col;
   if (p.bias) {
@@ -117,10 +117,11 @@ template <class T> __device__ __forceinline__ void finish_octet(const Epilogue &
         if (!(to_float(m.e[i]) > 0)) o.v[j + i] = 0;
     }
   }
-  store_octet(static_cast<T *>(p.c) + at, o);
+  if (p.c_float32) store_octet(static_cast<float *>(p.c) + at, o);
+  else store_octet(static_cast<T *>(p.c) + at, o);
 }
 
-// finish_window_octet is finish_window for eight columns, with C of type T; element(k) gives the window's k-th row. POOL is
+// finish_window_octet is finish_window for eight columns; element(k) gives the window's k-th row. POOL is
 // the window's size where it is known, else 0.
 template <class T, int POOL, class F> __device__ __forceinline__ void finish_window_octet(const Epilogue &p, int row, int col, F element) {
   Octet bias = {};
@@ -129,7 +130,7 @@ template <class T, int POOL, class F> __device__ __forceinline__ void finish_win
 #pragma unroll
   for (int k = 0; k < (POOL ? POOL : p.pool); k++) {
     Octet o = element(k);
-    for (int i = 0; i < 8; i++) window[i].take(k, o.v[i] + bias.v[i], true);
+    for (int i = 0; i < 8; i++) window[i].take(k, o.v[i] + bias.v[i], !p.c_float32);
   }
   Octet best;
   Positions<8> at;
@@ -139,7 +140,8 @@ template <class T, int POOL, class F> __device__ __forceinline__ void finish_win
   }
   size_t first = static_cast<size_t>(row) * p.n + col;
   *reinterpret_cast<Positions<8> *>(p.argmax + first) = at;
-  store_octet(static_cast<T *>(p.c) + first, best);
+  if (p.c_float32) store_octet(static_cast<float *>(p.c) + first, best);
+  else store_octet(static_cast<T *>(p.c) + first, best);
 }
 
 // The sums of split products are added by 32 threads side by side in 8 groups, each over neighbouring splits, so that many

@@ -3,9 +3,9 @@
 #include "peak.h"
 #include "products.h"
 
-template <bool A_T, bool B_T> using HalfCores = Wmma<__half, __half, 16, A_T, B_T>;
+template <class Tile, bool A_T, bool B_T> using HalfCores = Wmma<__half, __half, 16, Tile, A_T, B_T>;
 
-PRODUCTS(f16, __half, HalfCores)
+PRODUCTS(f16, __half, HalfCores, KERNEL_PAIR)
 CONV_ROWS(f16, __half, __half, 16)
 CONV_ROWS_GRAD_W(f16, __half, __half, 16, 64)
 

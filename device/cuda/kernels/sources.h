@@ -8,8 +8,8 @@
 // Where rows are whole 16-byte vectors (vec), fetch reads ahead into registers and stash stores them. Elsewhere stash copies
 // element by element and nothing is read ahead. Either way a finder is asked before the next prepare only; what finders keep
 // in shared memory they keep twice, for this step and the next.
-template <class T, class Finder, int R, int C> struct Source {
-  static constexpr int N = Vec<T>::N, VECTORS = R * C / N / MM_THREADS, ELEMENTS = R * C / MM_THREADS;
+template <class T, class Tile, class Finder, int R, int C> struct Source {
+  static constexpr int N = Vec<T>::N, VECTORS = R * C / N / Tile::THREADS, ELEMENTS = R * C / Tile::THREADS;
   Finder find;
   bool vec;
   Vec<T> held[VECTORS];
@@ -22,9 +22,9 @@ template <class T, class Finder, int R, int C> struct Source {
     if (!vec) return;
 #pragma unroll
     for (int i = 0; i < VECTORS; i++) {
-      unsigned v = threadIdx.x + i * MM_THREADS;
+      unsigned v = threadIdx.x + i * Tile::THREADS;
       const T *p = find.at(v / (C / N), v % (C / N) * N);
-      held[i] = p ? *reinterpret_cast<const Vec<T> *>(p) : zeros<T>();
+      held[i] = p ? load_vec(p) : zeros<T>();
     }
   }
 
@@ -32,14 +32,14 @@ template <class T, class Finder, int R, int C> struct Source {
     if (vec) {
 #pragma unroll
       for (int i = 0; i < VECTORS; i++) {
-        unsigned v = threadIdx.x + i * MM_THREADS;
-        *reinterpret_cast<Vec<T> *>(tile + v / (C / N) * ld + v % (C / N) * N) = held[i];
+        unsigned v = threadIdx.x + i * Tile::THREADS;
+        store_vec(tile + v / (C / N) * ld + v % (C / N) * N, held[i]);
       }
       return;
     }
 #pragma unroll 4
     for (int i = 0; i < ELEMENTS; i++) {
-      unsigned e = threadIdx.x + i * MM_THREADS;
+      unsigned e = threadIdx.x + i * Tile::THREADS;
       const T *p = find.at(e / C, e % C);
       tile[e / C * ld + e % C] = p ? *p : from_float<T>(0);
     }
@@ -65,6 +65,9 @@ template <class T, bool K_COLS> struct Rows {
     return row < rows && col < cols ? x + static_cast<size_t>(row) * ld + col : nullptr;
   }
 };
+
+// Convolutions of any shape take the small tile.
+constexpr int BM = SmallTile<float>::BM, BN = SmallTile<float>::BN, BK = SmallTile<float>::BK;
 
 // ConvArgs: x [B,h,w,c], weights [kh,kw,c,oc], dy [B,oh,ow,oc].
 struct ConvArgs {

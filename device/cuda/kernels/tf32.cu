@@ -3,7 +3,7 @@
 #include "conv_rows_grad_w.h"
 #include "products.h"
 
-template <bool A_T, bool B_T> using TF32Cores = Wmma<float, nvcuda::wmma::precision::tf32, 8, A_T, B_T>;
+template <class Tile, bool A_T, bool B_T> using TF32Cores = Wmma<float, nvcuda::wmma::precision::tf32, 8, Tile, A_T, B_T>;
 
-PRODUCTS(tf32, float, TF32Cores)
+PRODUCTS(tf32, float, TF32Cores, KERNEL)
 CONV_ROWS(tf32, float, nvcuda::wmma::precision::tf32, 8)
