@@ -4,7 +4,7 @@ package cuda
 
 import "halfstep/device/cuda/driver"
 
-// The structs that kernels take, field by field as in kernels/*.h, where their meaning is told. kernels.find compares
+// The structs that kernels take, field by field as in kernels/*.h, where their meaning is told. kernels.check compares
 // their sizes with the PTX.
 
 type ptr = driver.Ptr

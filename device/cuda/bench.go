@@ -54,10 +54,11 @@ func (d *Device) peak(name string, flopsPerRound float64) (rate float64, err err
 	for n := 0; n < times; {
 		b.launches = nil
 		add(b, name, [3]int{blocks, 1, 1}, threads, peakArgs{out: out, rounds: int32(rounds)})
-		if b.err != nil {
-			return 0, b.err
+		ls, err := b.ready()
+		if err != nil {
+			return 0, err
 		}
-		ns, err := d.timed(b.launches)
+		ns, err := d.timed(ls)
 		if err != nil {
 			return 0, err
 		}
@@ -124,8 +125,9 @@ func (m *matMul) start() error {
 	} else {
 		m.products(b)
 	}
-	m.launches = b.launches
-	return b.err
+	var err error
+	m.launches, err = b.ready()
+	return err
 }
 
 // products adds the launches of all products.

@@ -19,7 +19,7 @@ var errNoKernel = errors.New("no kernel")
 // launch is one kernel with its arguments, which lie at fixed addresses.
 type launch struct {
 	name    string
-	f       driver.Function
+	f       driver.Function // once resolved
 	grid    [3]int
 	threads int
 	args    unsafe.Pointer
@@ -109,12 +109,38 @@ func add[A any](b *builder, name string, grid [3]int, threads int, args A) {
 		b.failf("%s: a grid of %v blocks is too large: %w", name, grid, errNoKernel)
 		return
 	}
-	f, err := b.d.kernels.find(name, int(unsafe.Sizeof(args)))
-	if err != nil {
+	if err := b.d.kernels.check(name, int(unsafe.Sizeof(args))); err != nil {
 		b.failf("%w", err)
 		return
 	}
-	b.launches = append(b.launches, launch{name, f, grid, threads, unsafe.Pointer(&args)})
+	b.launches = append(b.launches, launch{name: name, grid: grid, threads: threads, args: unsafe.Pointer(&args)})
+}
+
+// resolve gives launches their functions.
+func (k *kernels) resolve(instrs ...[]launch) error {
+	var names []string
+	for _, ls := range instrs {
+		for _, l := range ls {
+			names = append(names, l.name)
+		}
+	}
+	if err := k.load(names); err != nil {
+		return err
+	}
+	for _, ls := range instrs {
+		for n := range ls {
+			ls[n].f = k.functions[ls[n].name]
+		}
+	}
+	return nil
+}
+
+// ready gives the launches, which can run.
+func (b *builder) ready() ([]launch, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	return b.launches, b.d.kernels.resolve(b.launches)
 }
 
 // elementwise appends a launch over n elements.
@@ -156,6 +182,9 @@ func (d *Device) Compile(p *program.Program, s device.Store, scratch device.Aren
 	e := &executable{d: d, program: p, builder: &builder{d: d, store: st, arena: ar}}
 	err := d.owner.do(func() error {
 		if err := e.builder.program(p, e); err != nil {
+			return err
+		}
+		if err := d.kernels.resolve(e.instrs...); err != nil {
 			return err
 		}
 		if d.opts.NoGraph {

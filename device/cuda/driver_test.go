@@ -3,13 +3,15 @@
 package cuda
 
 import (
-	"halfstep/program"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"unsafe"
 
 	"halfstep/device/cuda/driver"
 	"halfstep/device/cuda/ptx"
+	"halfstep/program"
 )
 
 // onThread runs f on the device's thread.
@@ -24,22 +26,44 @@ func onThread(t *testing.T, d *Device, f func() error) {
 func TestEntries(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range newKernels(90).sources {
-		for name, bytes := range m.argBytes {
-			if bytes <= 0 {
-				t.Errorf("%s takes %d bytes", name, bytes)
+		for name, e := range m.kernels {
+			if e.argBytes <= 0 {
+				t.Errorf("%s takes %d bytes", name, e.argBytes)
 			}
 			if seen[name] {
 				t.Errorf("%s is in two modules", name)
 			}
 			seen[name] = true
 		}
-		t.Logf("%d kernels for compute capability %d.%d, %d bytes", len(m.argBytes), m.target/10, m.target%10, len(m.ptx))
+		t.Logf("%d kernels for compute capability %d.%d", len(m.kernels), m.target/10, m.target%10)
 	}
 	for _, op := range []string{"linear", "linear_grad_x", "linear_grad_w", "conv2d", "conv2d_grad_x", "conv2d_grad_w"} {
 		for _, arithmetic := range []string{"f32", "f16", "bf16", "tf32"} {
 			if name := op + "_" + arithmetic; !seen[name] {
 				t.Errorf("no kernel %s", name)
 			}
+		}
+	}
+}
+
+// TestSlices: every kernel can be compiled alone, and all of a module together are the module.
+func TestSlices(t *testing.T) {
+	ptxas, err := exec.LookPath("ptxas")
+	if err != nil {
+		t.Skip("runs where the CUDA toolkit is installed (scripts/install_cuda.sh)")
+	}
+	for n, m := range newKernels(90).sources {
+		all := m.head + m.functions
+		for name, e := range m.kernels {
+			all += e.text
+			c := exec.Command(ptxas, "-O0", "-arch=sm_90", "-o", os.DevNull, "-")
+			c.Stdin = strings.NewReader(m.slice([]string{name}))
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v: %s", name, err, out)
+			}
+		}
+		if whole := []string{ptx.Base, ptx.F32, ptx.F16, ptx.BF16, ptx.TF32}[n]; len(all) != len(whole) {
+			t.Errorf("module %d: its parts have %d bytes, the whole %d", n, len(all), len(whole))
 		}
 	}
 }
@@ -61,8 +85,7 @@ func TestStalePTX(t *testing.T) {
 		wantError(t, err, "absent", "not found")
 		_, err = driver.LoadModule("no PTX")
 		wantError(t, err, "JIT", "the PTX has no kernels")
-		_, err = newKernels(90).find("add_f16", 40)
-		wantError(t, err, "add_f16 takes 32 bytes, given 40")
+		wantError(t, newKernels(90).check("add_f16", 40), "add_f16 takes 32 bytes, given 40")
 		return m.Unload()
 	})
 }
@@ -82,11 +105,13 @@ func TestWritePastEnd(t *testing.T) {
 			return err
 		}
 		args := zeroArgs{x: p, n: 1001}
-		f, err := d.kernels.find("zero", int(unsafe.Sizeof(args)))
+		b := &builder{d: d}
+		elementwise(b, "zero", 1, args)
+		ls, err := b.ready()
 		if err != nil {
 			return err
 		}
-		if err := d.stream.Launch(f, [3]int{1, 1, 1}, threads, unsafe.Pointer(&args)); err != nil {
+		if err := d.launchAll(ls); err != nil {
 			return err
 		}
 		wantError(t, driver.Free(p), "illegal memory access")
