@@ -13,16 +13,14 @@ require (
 	golang.org/x/term v0.48.0
 	gonum.org/v1/gonum v0.17.0
 	gonum.org/v1/plot v0.17.0
+	google.golang.org/protobuf v1.28.0
 	gorgonia.org/cu v0.9.6
 	gorgonia.org/gorgonia v0.9.18
 	gorgonia.org/tensor v0.9.24
 	pgregory.net/rapid v1.3.0
 )
 
-require (
-	go4.org/unsafe/assume-no-moving-gc v0.0.0-20231121144256-b99613f794b6 // indirect; pinned: Gorgonia's own choice panics at start on a current Go
-	google.golang.org/protobuf v1.28.0 // indirect
-)
+require go4.org/unsafe/assume-no-moving-gc v0.0.0-20231121144256-b99613f794b6 // indirect; pinned: Gorgonia's own choice panics at start on a current Go
 
 require (
 	codeberg.org/go-fonts/liberation v0.5.0 // indirect

@@ -183,8 +183,9 @@ type CUDA struct {
 
 // Log says what is written and how often.
 type Log struct {
-	Level string `yaml:"level"` // debug | info | warn | error
-	Every int    `yaml:"every"` // updates between two reads of the metrics ring
+	Level       string `yaml:"level"`       // debug | info | warn | error
+	Every       int    `yaml:"every"`       // updates between two reads of the metrics ring
+	TensorBoard bool   `yaml:"tensorboard"` // metrics also as a TensorBoard event file
 }
 
 // Checkpoint says when the run is saved.

@@ -52,7 +52,7 @@ func TestStrictFile(t *testing.T) {
 		},
 		"key like no other": {
 			tiny + "log: {colour: red}\n",
-			[]string{"a.yaml:2:7: log.colour: unknown key; want one of level, every"},
+			[]string{"a.yaml:2:7: log.colour: unknown key; want one of level, every, tensorboard"},
 		},
 		"misspelt model, nothing that follows from it": {
 			"modle: {layers: [relu]}\n",

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 )
 
-// Resume opens an existing run folder to go on writing, and logs the event. Rows of metrics.csv beyond at.Step are
-// dropped, since these epochs will be trained again; the log keeps its lines, and Open leaves out the undone ones.
-// Checkpoints beyond it are renamed to <name>.undone. Summary and predictions of the earlier end are removed. A configuration
+// Resume opens an existing run folder to go on writing, and logs the event. Rows of metrics.csv and points of event files
+// beyond at.Step are dropped, since these steps will be trained again; the log keeps its lines, and Open leaves out the undone
+// ones. Checkpoints beyond it are renamed to <name>.undone. Summary and predictions of the earlier end are removed. A configuration
 // or environment that changed replaces the old, which stays as config.1.yaml, config.2.yaml, and so on; a nil Config keeps the
 // file as it is.
 func Resume(dir string, at Resumed, o Options) (*Run, error) {
@@ -34,6 +34,9 @@ func Resume(dir string, at Resumed, o Options) (*Run, error) {
 	if err := r.rewind(at, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("runs: %s: %w", r.ID, err), r.Close())
 	}
+	if err := r.openBoard(o); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
 	r.Log(at)
 	return r, nil
 }
@@ -46,6 +49,9 @@ func (r *Run) rewind(at Resumed, o Options) error {
 		}
 	}
 	if err := setAside(r.CheckpointDir(), at.Step); err != nil {
+		return err
+	}
+	if err := rewindBoards(r.Dir, at.Step); err != nil {
 		return err
 	}
 	if err := r.keepOld(o); err != nil {

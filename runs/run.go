@@ -8,6 +8,7 @@
 //	    log.jsonl           one JSON object an event
 //	    metrics.csv         one row an epoch
 //	    checkpoints/        step-00001234.safetensors, best.safetensors
+//	    events.out.tfevents.*  with log.tensorboard: the metrics for TensorBoard
 //	    summary.json        written last
 package runs
 
@@ -44,6 +45,7 @@ type Options struct {
 	Level       string           // least level that is logged: debug, info, warn or error; empty is info
 	Echo        io.Writer        // receives a copy of every line of the log; nil: none
 	Clock       func() time.Time // time of the log's lines; nil: time.Now
+	TensorBoard bool             // write an event file, too
 }
 
 // Run is a run folder that is being written. Its methods may be called from several goroutines.
@@ -54,6 +56,7 @@ type Run struct {
 	logger  *logger
 	log     *appendFile
 	metrics *appendFile
+	board   *board // nil: none
 	errs    errorKeeper
 }
 
@@ -80,6 +83,9 @@ func Create(base, name string, now time.Time, o Options) (*Run, error) {
 	}
 	if err := r.open(level, os.O_EXCL, o); err != nil {
 		return nil, fmt.Errorf("runs: %s: %w", r.ID, err)
+	}
+	if err := r.openBoard(o); err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
 	if _, err := r.metrics.Write(metricsHeader()); err != nil {
 		r.errs.keep(fmt.Errorf("runs: %s: %w", MetricsFile, err))
@@ -165,18 +171,32 @@ func (r *Run) open(level zapcore.Level, flag int, o Options) (err error) {
 	if r.metrics, err = openAppend(filepath.Join(r.Dir, MetricsFile), flag); err != nil {
 		return errors.Join(err, r.log.Close())
 	}
-	clock := o.Clock
-	if clock == nil {
-		clock = time.Now
-	}
-	r.logger = newLogger(r.ID, level, clock, r.log, o.Echo)
+	r.logger = newLogger(r.ID, level, o.clock(), r.log, o.Echo)
 	return nil
+}
+
+// openBoard starts the run's next event file, where there is to be one.
+func (r *Run) openBoard(o Options) (err error) {
+	if o.TensorBoard {
+		if r.board, err = newBoard(r.Dir, o.clock()); err != nil {
+			err = fmt.Errorf("runs: %s: %w", r.ID, err)
+		}
+	}
+	return err
+}
+
+func (o *Options) clock() func() time.Time {
+	if o.Clock == nil {
+		return time.Now
+	}
+	return o.Clock
 }
 
 // CheckpointDir is the folder of the run's checkpoints.
 func (r *Run) CheckpointDir() string { return filepath.Join(r.Dir, CheckpointsDir) }
 
-// Log writes an event to the log, and an Epoch also to metrics.csv. A write error does not stop the run: Err has the first.
+// Log writes an event to the log, an Epoch also to metrics.csv, and the numbers of Step and Epoch to the event file where there
+// is one. A write error does not stop the run: Err has the first.
 func (r *Run) Log(e Event) {
 	if err := r.logger.write(e); err != nil {
 		r.errs.keep(err)
@@ -184,6 +204,11 @@ func (r *Run) Log(e Event) {
 	if epoch, ok := e.(Epoch); ok {
 		if _, err := r.metrics.Write(metricsRow(epoch)); err != nil {
 			r.errs.keep(fmt.Errorf("runs: %s: %w", MetricsFile, err))
+		}
+	}
+	if r.board != nil {
+		if err := r.board.log(e); err != nil {
+			r.errs.keep(fmt.Errorf("runs: TensorBoard: %w", err))
 		}
 	}
 }
@@ -199,9 +224,16 @@ func (r *Run) Finish(s Summary) error {
 	return errors.Join(err, writeSummary(r.Dir, r.ID, s))
 }
 
-// Close flushes and closes log and metrics without a summary, and returns the first error of the run's writing.
+// Close flushes and closes what Log writes, without a summary, and returns the first error of the run's writing.
 func (r *Run) Close() error {
-	for _, f := range []*appendFile{r.log, r.metrics} {
+	files := []interface {
+		Sync() error
+		Close() error
+	}{r.log, r.metrics}
+	if r.board != nil {
+		files = append(files, r.board.f)
+	}
+	for _, f := range files {
 		if err := f.Sync(); err != nil {
 			r.errs.keep(fmt.Errorf("runs: %w", err))
 		}

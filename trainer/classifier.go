@@ -38,18 +38,11 @@ type Classifier struct {
 // NewClassifier builds the model of a configuration on a device and gives it the weights of a checkpoint. The shape of its
 // input comes from the checkpoint, so the data it was trained on need not be there.
 func NewClassifier(c configs.Config, from *runs.Checkpoint, d device.Device) (*Classifier, error) {
-	var s shape
-	if err := json.Unmarshal([]byte(from.Meta[metaShape]), &s); err != nil {
-		return nil, fmt.Errorf("trainer: classifier: the checkpoint does not tell the shape of its input: %w", err)
-	}
-	dtype, err := DTypeOf(c)
+	a, err := classifierAssembler(c, from, d)
 	if err != nil {
 		return nil, err
 	}
-	c.Data.Resident = true
-	set := &data.Set{Height: s.Height, Width: s.Width, Channels: s.Channels, Classes: s.Classes, Features: s.Features, Targets: s.Targets}
-	set.Test.N = classifierBatch
-	k := &Classifier{asm: &assembler{cfg: c, set: set, dev: d, dtype: dtype}, dev: d}
+	k := &Classifier{asm: a, dev: d}
 	p, err := k.asm.classify(classifierBatch)
 	if err != nil {
 		return nil, err
@@ -63,8 +56,24 @@ func NewClassifier(c configs.Config, from *runs.Checkpoint, d device.Device) (*C
 	return k, nil
 }
 
-// classify builds the forward-only program that leaves its outputs in float32.
-func (a *assembler) classify(batch int) (*parts, error) {
+// classifierAssembler builds programs for samples of the shape that a checkpoint tells.
+func classifierAssembler(c configs.Config, from *runs.Checkpoint, d device.Device) (*assembler, error) {
+	var s shape
+	if err := json.Unmarshal([]byte(from.Meta[metaShape]), &s); err != nil {
+		return nil, fmt.Errorf("trainer: classifier: the checkpoint does not tell the shape of its input: %w", err)
+	}
+	dtype, err := DTypeOf(c)
+	if err != nil {
+		return nil, err
+	}
+	c.Data.Resident = true
+	set := &data.Set{Height: s.Height, Width: s.Width, Channels: s.Channels, Classes: s.Classes, Features: s.Features, Targets: s.Targets}
+	set.Test.N = classifierBatch
+	return &assembler{cfg: c, set: set, dev: d, dtype: dtype}, nil
+}
+
+// inference builds the input and the forward pass of batch samples, in float32, unfused.
+func (a *assembler) inference(batch int) (*parts, error) {
 	m, err := a.model(batch, false)
 	if err != nil {
 		return nil, err
@@ -72,14 +81,19 @@ func (a *assembler) classify(batch int) (*parts, error) {
 	p := &program.Program{Name: "classify"}
 	counters := p.NewPersistent(evalCounters, program.RoleState, program.Int32, program.NumCounters)
 	in := a.gather(p, m, batch, "test", classifierSplit+"/order", counters, false)
-	t, err := a.lower(p, m, in)
+	return a.lower(p, m, in)
+}
+
+// classify builds the forward-only program that leaves its outputs in float32.
+func (a *assembler) classify(batch int) (*parts, error) {
+	t, err := a.inference(batch)
 	if err != nil {
 		return nil, err
 	}
 	if err := a.precision(t); err != nil {
 		return nil, err
 	}
-	logits := t.lowered.Logits
+	p, logits := t.program, t.lowered.Logits
 	out := p.NewPersistent(classifierOut, program.RoleMetric, program.Float32, logits.Shape...)
 	p.Emit(program.Metrics, "", program.Cast{}, []*program.Value{logits}, []*program.Value{out}, nil)
 	return t, a.finish(t)

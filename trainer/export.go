@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"halfstep/configs"
 	"halfstep/data"
@@ -18,22 +21,45 @@ import (
 	"halfstep/philox"
 	"halfstep/program"
 	"halfstep/runs"
+	"halfstep/runs/onnx"
 	"halfstep/runs/safetensors"
 )
 
 // exportSamples is how many samples an export is tried on.
 const exportSamples = 64
 
+// The formats of an export.
+const (
+	FormatSafetensors = "safetensors"
+	FormatONNX        = "onnx"
+)
+
 // ExportOptions say what to export.
 type ExportOptions struct {
 	UseOptions
-	Out   string // file; empty: model.safetensors in the run folder
-	DType string // float32, float16 or bfloat16; empty is float32
+	Format string // safetensors or onnx; empty: onnx where Out ends so, else safetensors
+	Out    string // file; empty: model.safetensors or model.onnx in the run folder
+	DType  string // of the weights: float32, float16 or bfloat16; empty is float32
+}
+
+// format is the one asked for, or that of the file's name.
+func (o ExportOptions) format() (string, error) {
+	switch o.Format {
+	case FormatSafetensors, FormatONNX:
+		return o.Format, nil
+	case "":
+		if strings.EqualFold(filepath.Ext(o.Out), "."+FormatONNX) {
+			return FormatONNX, nil
+		}
+		return FormatSafetensors, nil
+	}
+	return "", &ConfigError{Key: "--format", Message: fmt.Sprintf("%q, want safetensors or onnx", o.Format)}
 }
 
 // Exported tells what was written.
 type Exported struct {
 	Path       string  `json:"path"`
+	Format     string  `json:"format"`
 	DType      string  `json:"dtype"`
 	Bytes      int64   `json:"bytes"`
 	Tensors    int     `json:"tensors"`
@@ -43,26 +69,30 @@ type Exported struct {
 	Outputs    float64 `json:"max_output"`     // largest absolute output, which the difference is to be seen against
 }
 
-// Export writes the weights of a run as a safetensors file under PyTorch's names and in its layout. Before the file gets its
-// name it is read back, and its outputs on random samples must be, bit for bit, those of the weights that went in, rounded to
-// the file's type.
+// Export writes the model of a run: its weights as a safetensors file, or weights and inference graph as an ONNX model, under
+// PyTorch's names and in its layout. It tells what rounding to DType does to the outputs on random samples. A safetensors file is
+// read back before it gets its name, and its outputs must be, bit for bit, those of the weights that went in, rounded.
 func Export(ctx context.Context, dir string, o ExportOptions) (*Exported, error) {
 	dtype, err := program.ParseDType(orElse(o.DType, "float32"))
 	if err != nil || !dtype.Float() {
 		return nil, &ConfigError{Key: "--dtype", Message: fmt.Sprintf("%q, want float32, float16 or bfloat16", o.DType)}
 	}
+	format, err := o.format()
+	if err != nil {
+		return nil, err
+	}
 	r, c, err := openRun(dir, o.UseOptions)
 	if err != nil {
 		return nil, err
 	}
-	x := &export{cfg: r.Config, from: weightsOnly(c), dtype: dtype, path: orElse(o.Out, filepath.Join(dir, "model.safetensors"))}
+	x := &export{cfg: r.Config, from: weightsOnly(c), format: format, dtype: dtype, path: orElse(o.Out, filepath.Join(dir, "model."+format))}
 	x.cfg.AMP.Enabled = false // the weights are compared, not the arithmetic
-	x.file = &safetensors.File{Meta: map[string]string{
-		"format": "pt", "name": r.Config.Name, "run": runID(dir), "step": strconv.Itoa(c.Step), "input_shape": c.Meta[metaShape],
+	x.meta = map[string]string{
+		"name": r.Config.Name, "run": runID(dir), "step": strconv.Itoa(c.Step), "input_shape": c.Meta[metaShape],
 		"normalize_mean": fmt.Sprint(r.Config.Data.Normalize.Mean), "normalize_std": fmt.Sprint(r.Config.Data.Normalize.Std),
-	}}
+	}
 	for _, t := range x.from.Tensors {
-		x.file.Tensors = append(x.file.Tensors, rounded(t, dtype))
+		x.tensors = append(x.tensors, rounded(t, dtype))
 	}
 	if x.dev, err = cpu.Open(cpu.Options{Threads: r.Config.Threads}); err != nil {
 		return nil, err
@@ -91,18 +121,20 @@ func weightsOnly(c *runs.Checkpoint) *runs.Checkpoint {
 }
 
 type export struct {
-	cfg   configs.Config
-	from  *runs.Checkpoint
-	dtype program.DType
-	path  string
-	file  *safetensors.File
-	dev   device.Device
+	cfg     configs.Config
+	from    *runs.Checkpoint
+	format  string
+	dtype   program.DType
+	path    string
+	tensors []safetensors.Tensor // what is written
+	meta    map[string]string
+	dev     device.Device
 }
 
 // write writes the file under another name, tries it, and renames it.
 func (x *export) write(ctx context.Context) (*Exported, error) {
 	temp := x.path + ".tmp"
-	e := &Exported{Path: x.path, DType: x.dtype.String(), Tensors: len(x.file.Tensors), Step: x.from.Step, Samples: exportSamples}
+	e := &Exported{Path: x.path, Format: x.format, DType: x.dtype.String(), Tensors: len(x.tensors), Step: x.from.Step, Samples: exportSamples}
 	err := x.writeFile(temp)
 	if err == nil {
 		err = x.compare(ctx, temp, e)
@@ -122,11 +154,26 @@ func (x *export) write(ctx context.Context) (*Exported, error) {
 }
 
 func (x *export) writeFile(path string) error {
+	encode, err := x.encoder()
+	if err != nil {
+		return err
+	}
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(safetensors.Write(f, x.file), f.Sync(), f.Close())
+	return errors.Join(encode(f), f.Sync(), f.Close())
+}
+
+// encoder gives what writes the model in its format.
+func (x *export) encoder() (func(io.Writer) error, error) {
+	if x.format == FormatONNX {
+		m, err := onnxModel(x)
+		return func(w io.Writer) error { return onnx.Write(w, m) }, err
+	}
+	f := &safetensors.File{Tensors: x.tensors, Meta: maps.Clone(x.meta)}
+	f.Meta["format"] = "pt"
+	return func(w io.Writer) error { return safetensors.Write(w, f) }, nil
 }
 
 func removeIfThere(path string) error {
@@ -136,28 +183,43 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// compare reads the file back and computes the outputs of its weights, of those that went in, and of those rounded.
+// compare computes the outputs of the weights that went in and of those rounded, and of what a safetensors file holds.
 func (x *export) compare(ctx context.Context, path string, e *Exported) error {
+	full, err := x.outputs(ctx, x.from.Tensors)
+	if err != nil {
+		return err
+	}
+	written, err := x.outputs(ctx, x.tensors)
+	if err != nil {
+		return err
+	}
+	if x.format == FormatSafetensors {
+		if err := x.readBack(ctx, path, written); err != nil {
+			return err
+		}
+	}
+	for k, v := range full {
+		e.Outputs = max(e.Outputs, math.Abs(float64(v)))
+		e.Difference = max(e.Difference, math.Abs(float64(v)-float64(written[k])))
+	}
+	if !finite([]float32{float32(e.Difference)}) {
+		return fmt.Errorf("the weights give outputs that are not finite in %s; export them as float32", x.dtype)
+	}
+	return nil
+}
+
+// readBack refuses a file whose weights give other outputs than those that were written.
+func (x *export) readBack(ctx context.Context, path string, want []float32) error {
 	file, err := safetensors.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	var outputs [3][]float32
-	for k, tensors := range [][]safetensors.Tensor{x.from.Tensors, x.file.Tensors, file.Tensors} {
-		if outputs[k], err = x.outputs(ctx, tensors); err != nil {
-			return err
-		}
+	got, err := x.outputs(ctx, file.Tensors)
+	if err != nil {
+		return err
 	}
-	full, want, got := outputs[0], outputs[1], outputs[2]
 	if !slices.Equal(device.Bytes(want), device.Bytes(got)) {
 		return fmt.Errorf("%s was read back with other outputs than the weights that were written", path)
-	}
-	for k, v := range full {
-		e.Outputs = max(e.Outputs, math.Abs(float64(v)))
-		e.Difference = max(e.Difference, math.Abs(float64(v)-float64(got[k])))
-	}
-	if !finite([]float32{float32(e.Difference)}) {
-		return fmt.Errorf("the weights give outputs that are not finite in %s; export them as float32", x.dtype)
 	}
 	return nil
 }

@@ -139,7 +139,10 @@ func (s *Session) openRun() error {
 	if err != nil {
 		return err
 	}
-	o := runs.Options{Config: text, Sources: s.resolved.Source, Environment: env, Level: s.cfg.Log.Level, Echo: s.opts.Echo}
+	o := runs.Options{
+		Config: text, Sources: s.resolved.Source, Environment: env, Level: s.cfg.Log.Level, Echo: s.opts.Echo,
+		TensorBoard: s.cfg.Log.TensorBoard,
+	}
 	if s.opts.Resume != "" {
 		epoch, position, step := s.trainer.Position()
 		at := runs.Resumed{Epoch: epoch, Step: step, Position: position}

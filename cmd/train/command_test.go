@@ -280,6 +280,14 @@ func TestExport(t *testing.T) {
 	if _, err := safetensors.ReadFile(filepath.Join(theRun(t, dir), "model.safetensors")); err != nil {
 		t.Error(err)
 	}
+	train(t, dir, "export", "latest", "--format", "onnx").wants(t, 0, "model.onnx: 8 tensors in float32")
+	train(t, dir, "export", "latest", "--out", "half.onnx", "--dtype", "float16").wants(t, 0, "half.onnx: 8 tensors in float16", "differ by at most")
+	for _, path := range []string{filepath.Join(theRun(t, dir), "model.onnx"), filepath.Join(dir, "half.onnx")} {
+		if b, err := os.ReadFile(path); err != nil || !bytes.Contains(b, []byte("BatchNormalization")) { // package trainer runs such files
+			t.Errorf("%s: %d bytes, %v", path, len(b), err)
+		}
+	}
+	train(t, dir, "export", "latest", "--format", "tflite").wants(t, 2, "--format", "safetensors or onnx")
 	train(t, dir, "export", "latest", "--dtype", "int8").wants(t, 2, "--dtype")
 	train(t, dir, "export", "latest", "--out", filepath.Join(dir, "none", "x")).wants(t, 1, "export")
 }
