@@ -40,7 +40,8 @@ class Steps:
         torch.backends.cudnn.benchmark = True
         nn, device = torch.nn, "cuda"
         self.half = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(precision)
-        self.scaler = torch.cuda.amp.GradScaler(enabled=precision == "fp16")
+        scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler  # the latter before PyTorch 2.3
+        self.scaler = scaler(enabled=precision == "fp16")
         if net == "tensorcore":
             self.data = torch.randint(256, (60000, 1, 28, 28), dtype=torch.uint8, device=device)
             self.target = torch.randint(10, (60000,), device=device)

@@ -35,7 +35,7 @@ optim: {name: adam, lr: 0.002}
 
 const cnn = common + `
 model:
-  layers: [{conv2d: {filters: 8, kernel: 5, stride: 2}}, relu, {conv2d: {filters: 16, kernel: 3}}, relu, {max_pool2d: {size: 2}}, batch_norm, {dropout: {rate: 0.25}}, flatten, {linear: {units: 24}}, relu, {linear: {units: 10}}]
+  layers: [{conv2d: {filters: 16, kernel: 5, stride: 2}}, relu, {conv2d: {filters: 32, kernel: 3}}, relu, {max_pool2d: {size: 2}}, batch_norm, {dropout: {rate: 0.25}}, flatten, {linear: {units: 24}}, relu, {linear: {units: 10}}]
 optim: {name: sgd, lr: 0.02, momentum: 0.9, clip_grad_norm: 5}
 `
 
