@@ -29,17 +29,17 @@ struct ConvRowsArgs {
 };
 
 // stage copies vectors into shared memory: from(e) gives the e-th, to(e) its place. BATCH loads are under way at once.
-template <class T, int BATCH = 2, class From, class To> __device__ __forceinline__ void stage(int count, From from, To to) {
-  for (int first = threadIdx.x; first < count; first += BATCH * blockDim.x) {
-    Vec<T> v[BATCH];
+template <int BATCH, class From, class To> __device__ __forceinline__ void stage(unsigned count, From from, To to) {
+  for (unsigned first = threadIdx.x; first < count; first += BATCH * blockDim.x) {
+    Vec v[BATCH];
 #pragma unroll
     for (int i = 0; i < BATCH; i++) {
-      int e = first + i * blockDim.x;
+      unsigned e = first + i * blockDim.x;
       if (e < count) v[i] = from(e);
     }
 #pragma unroll
     for (int i = 0; i < BATCH; i++) {
-      int e = first + i * blockDim.x;
+      unsigned e = first + i * blockDim.x;
       if (e < count) store_vec(to(e), v[i]);
     }
   }
@@ -48,7 +48,7 @@ template <class T, int BATCH = 2, class From, class To> __device__ __forceinline
 // ConvRows is one block of the forward product, or with GRAD of the input's gradient. Element is T or precision::tf32; K is a fragment's
 // depth and a slab's channels.
 template <class T, class Element, int K, int BN, bool GRAD> struct ConvRows {
-  static constexpr int N = Vec<T>::N;
+  static constexpr int N = VECTOR<T>;
   static constexpr int WARPS = BN == 64 ? 8 : sizeof(T) == 4 ? 10 : 12; // most that leave room for two blocks on a multiprocessor
   static constexpr int PIXELS = 32 * WARPS;
   static constexpr int LDB = GRAD ? K + N : BN + 8, TAP = (GRAD ? BN : K) * LDB; // weights of a tap: [K][BN], or [BN][K]
@@ -87,32 +87,30 @@ template <class T, class Element, int K, int BN, bool GRAD> struct ConvRows {
   }
 
   __device__ __forceinline__ void stage_pixels(T *xs, int slab) {
-    auto place = [&](int e) { return xs + e * N; };
+    auto place = [&](unsigned e) { return xs + e * N; };
     if (GRAD) {
-      stage<T>(2 * pixels, [&](int e) { return output_grad<T>(a.grad, spots[e / 2], slab * K + e % 2 * N); }, place);
+      stage<2>(2 * pixels, [&](unsigned e) { return output_grad<T>(a.grad, spots[e / 2], slab * K + e % 2 * N); }, place);
       return;
     }
     const T *x = static_cast<const T *>(a.x) + (image * a.h * a.w + row0 * a.w) * a.c + slab * K;
-    int end = (a.h - row0) * a.w;
-    stage<T>(2 * pixels, [&](int e) { return e / 2 < end ? load_vec(x + e / 2 * a.c + e % 2 * N) : zeros<T>(); }, place);
+    unsigned end = (a.h - row0) * a.w;
+    stage<2>(2 * pixels, [&](unsigned e) { return e / 2 < end ? load_vec(x + e / 2 * a.c + e % 2 * N) : Vec{}; }, place);
   }
 
+  // stage_weights: a warp brings a tap at a time, neighbouring lanes the vectors of a row.
   __device__ __forceinline__ void stage_weights(T *ws, int slab) {
-    const T *w = static_cast<const T *>(a.weights);
-    if (GRAD) {
-      auto from = [&](int e) {
-        int tap = e / (2 * BN), n = n0 + e / 2 % BN;
-        return n < a.c ? load_vec(w + (tap * a.c + n) * a.oc + slab * K + e % 2 * N) : zeros<T>();
-      };
-      stage<T>(2 * BN * a.kh * a.kw, from, [&](int e) { return ws + e / 2 * LDB + e % 2 * N; });
-      return;
+    constexpr int ROWS = GRAD ? BN : K, ACROSS = (GRAD ? K : BN) / N, STEP = 32 / ACROSS;
+    int row = threadIdx.x % 32 / ACROSS, col = threadIdx.x % ACROSS * N;
+    int c = (GRAD ? n0 : slab * K) + row, oc = (GRAD ? slab * K : n0) + col;
+    const T *first = static_cast<const T *>(a.weights) + c * a.oc + oc;
+    for (int tap = threadIdx.x / 32; tap < a.kh * a.kw; tap += blockDim.x / 32) {
+      Vec v[ROWS / STEP];
+#pragma unroll
+      for (int i = 0; i < ROWS / STEP; i++)
+        v[i] = c + i * STEP < a.c && oc < a.oc ? load_vec(first + (tap * a.c + i * STEP) * a.oc) : Vec{};
+#pragma unroll
+      for (int i = 0; i < ROWS / STEP; i++) store_vec(ws + tap * TAP + (row + i * STEP) * LDB + col, v[i]);
     }
-    constexpr int VECTORS = BN / N; // of a row
-    auto from = [&](int e) {
-      int row = e / VECTORS, n = n0 + e % VECTORS * N;
-      return n < a.oc ? load_vec(w + (row / K * a.c + slab * K + row % K) * a.oc + n) : zeros<T>();
-    };
-    stage<T>(VECTORS * K * a.kh * a.kw, from, [&](int e) { return ws + e / VECTORS * LDB + e % VECTORS * N; });
   }
 
   // multiply adds one slab's products over all taps.

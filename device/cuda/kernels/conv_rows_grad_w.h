@@ -26,7 +26,7 @@ template <class T> struct GradWShape {
 };
 
 template <class T, class Element, int K, int BN> struct ConvRowsGradW {
-  static constexpr int N = Vec<T>::N, S = 16; // channels of a slab
+  static constexpr int N = VECTOR<T>, S = 16; // channels of a slab
   static constexpr int DZ = GradWShape<T>::DZ, X = GradWShape<T>::X, LDZ = BN + 8;
   static constexpr int MEMORY = (2 * X * S + DZ * LDZ) * sizeof(T) / 4; // floats
   typedef nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 16, 16, K, Element, nvcuda::wmma::col_major> A;
@@ -36,12 +36,10 @@ template <class T, class Element, int K, int BN> struct ConvRowsGradW {
   const ConvRowsGradWArgs &a;
   T *xs, *dzs;
   Spot *spots; // of the pixels of the first rows of image 0
-  int taps, tap, shift, halo, c0, n0;
   Sum acc[2][BN / 16];
 
   __device__ __forceinline__ ConvRowsGradW(const ConvRowsGradWArgs &args, float *memory, Spot *s)
-      : a(args), xs(reinterpret_cast<T *>(memory)), dzs(xs + 2 * X * S), spots(s), taps(a.kh * a.kw), tap(threadIdx.x / 32),
-        shift(tap / a.kw * a.w + tap % a.kw), halo((a.kh - 1) * a.w + a.kw - 1), c0(blockIdx.y * 2 * S), n0(blockIdx.x * BN) {
+      : a(args), xs(reinterpret_cast<T *>(memory)), dzs(xs + 2 * X * S), spots(s) {
     for (int i = 0; i < 2; i++)
       for (int j = 0; j < BN / 16; j++) nvcuda::wmma::fill_fragment(acc[i][j], 0.f);
     for (int p = threadIdx.x; p < DZ; p += blockDim.x) {
@@ -50,54 +48,60 @@ template <class T, class Element, int K, int BN> struct ConvRowsGradW {
     }
   }
 
+  __device__ __forceinline__ int taps() const { return a.kh * a.kw; }
+  static __device__ __forceinline__ int tap() { return threadIdx.x / 32; } // the warp after the taps is the bias's
+  static __device__ __forceinline__ int c0() { return blockIdx.y * 2 * S; }
+  static __device__ __forceinline__ int n0() { return blockIdx.x * BN; }
+
   __device__ __forceinline__ void stage_x(int image, int row0) {
-    const T *x = static_cast<const T *>(a.x) + (image * a.h * a.w + row0 * a.w) * a.c + c0;
-    int end = (a.h - row0) * a.w, vectors = 2 * S / N, pixels = min(X, DZ + halo);
-    stage<T, 2>(
-        pixels * vectors,
-        [&](int e) {
-          int p = e / vectors, ch = e % vectors * N;
-          return p < end && c0 + ch < a.c ? load_vec(x + p * a.c + ch) : zeros<T>();
+    const T *x = static_cast<const T *>(a.x) + (image * a.h * a.w + row0 * a.w) * a.c + c0();
+    constexpr unsigned VECTORS = 2 * S / N;
+    unsigned end = (a.h - row0) * a.w, pixels = min(X, DZ + (a.kh - 1) * a.w + a.kw - 1);
+    stage<1>(
+        pixels * VECTORS,
+        [&](unsigned e) {
+          unsigned p = e / VECTORS, ch = e % VECTORS * N;
+          return p < end && c0() + ch < static_cast<unsigned>(a.c) ? load_vec(x + p * a.c + ch) : Vec{};
         },
-        [&](int e) {
-          int p = e / vectors, ch = e % vectors * N;
+        [&](unsigned e) {
+          unsigned p = e / VECTORS, ch = e % VECTORS * N;
           return xs + (ch / S * X + p) * S + ch % S;
         });
   }
 
   __device__ __forceinline__ void stage_dz(int image, int row0) {
-    constexpr int VECTORS = BN / N;
+    constexpr unsigned VECTORS = BN / N;
     const OutputGrad &g = a.grad;
     int first = g.pool ? (image * g.ph + row0 / g.pool) * g.pw * a.oc : (image * a.oh + row0) * a.ow * a.oc;
-    int end = min(a.rows, (g.pool ? g.ph * g.pool : a.oh) - row0) * a.w;
-    stage<T, 1>(
+    unsigned end = min(a.rows, (g.pool ? g.ph * g.pool : a.oh) - row0) * a.w;
+    stage<1>(
         DZ * VECTORS,
-        [&](int e) {
-          int p = e / VECTORS, n = n0 + e % VECTORS * N;
+        [&](unsigned e) {
+          unsigned p = e / VECTORS, n = n0() + e % VECTORS * N;
           Spot s = spots[p];
-          if (p >= end || n >= a.oc || s.offset < 0) return zeros<T>();
+          if (p >= end || n >= static_cast<unsigned>(a.oc) || s.offset < 0) return Vec{};
           s.offset += first;
           return output_grad<T>(g, s, n);
         },
-        [&](int e) { return dzs + e / VECTORS * LDZ + e % VECTORS * N; });
+        [&](unsigned e) { return dzs + e / VECTORS * LDZ + e % VECTORS * N; });
   }
 
   __device__ __forceinline__ void multiply() {
     A x[2];
     for (int i = 0; i < 2; i++) nvcuda::wmma::fill_fragment(x[i], from_float<T>(1));
-    int steps = (a.rows * a.w + K - 1) / K;
+    const T *rows = xs + (tap() / a.kw * a.w + tap() % a.kw) * S, *dz0 = dzs;
 #pragma unroll 1
-    for (int k = 0; k < steps; k++) {
+    for (int k = 0; k < a.rows * a.w; k += K, rows += K * S, dz0 += K * LDZ) {
 #pragma unroll
       for (int i = 0; i < 2; i++)
-        if (tap < taps) {
-          nvcuda::wmma::load_matrix_sync(x[i], xs + (i * X + k * K + shift) * S, S);
+        if (tap() < taps()) {
+          nvcuda::wmma::load_matrix_sync(x[i], rows + i * X * S, S);
           round_operand<T>(x[i]);
         }
 #pragma unroll
       for (int j = 0; j < BN / 16; j++) {
         B dz;
-        nvcuda::wmma::load_matrix_sync(dz, dzs + k * K * LDZ + j * 16, LDZ);
+        nvcuda::wmma::load_matrix_sync(dz, dz0 + j * 16, LDZ);
         round_operand<T>(dz);
 #pragma unroll
         for (int i = 0; i < 2; i++) nvcuda::wmma::mma_sync(acc[i][j], x[i], dz, acc[i][j]);
@@ -119,17 +123,17 @@ template <class T, class Element, int K, int BN> struct ConvRowsGradW {
   }
 
   __device__ __forceinline__ void store() {
-    int rows = taps * a.c + BIAS_ROWS;
-    float *out = a.partials + (static_cast<size_t>(blockIdx.z) * rows + tap * a.c) * a.oc;
-    bool bias = tap == taps;
+    int rows = taps() * a.c + BIAS_ROWS;
+    float *out = a.partials + (static_cast<size_t>(blockIdx.z) * rows + tap() * a.c) * a.oc;
+    bool bias = tap() == taps();
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-      int c = bias ? i * S : c0 + i * S; // the bias is in every row: its first fragment is enough, of the first block
-      if (bias ? i > 0 || c0 > 0 : c >= a.c) continue;
+      int c = bias ? i * S : c0() + i * S; // the bias is in every row: its first fragment is enough, of the first block
+      if (bias ? i > 0 || c0() > 0 : c >= a.c) continue;
 #pragma unroll
       for (int j = 0; j < BN / 16; j++)
-        if (n0 + j * 16 < a.oc)
-          nvcuda::wmma::store_matrix_sync(out + static_cast<size_t>(c) * a.oc + n0 + j * 16, acc[i][j], a.oc, nvcuda::wmma::mem_row_major);
+        if (n0() + j * 16 < a.oc)
+          nvcuda::wmma::store_matrix_sync(out + static_cast<size_t>(c) * a.oc + n0() + j * 16, acc[i][j], a.oc, nvcuda::wmma::mem_row_major);
     }
   }
 };

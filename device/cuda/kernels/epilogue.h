@@ -2,20 +2,30 @@
 #pragma once
 #include "common.h"
 
-// Vec is what a thread moves at once: 16 bytes.
-template <class T> struct alignas(16) Vec {
-  static constexpr int N = 16 / sizeof(T);
-  T e[N];
+// Vec is what a thread moves at once: 16 bytes, whatever their type. As words they stay together: the compiler takes
+// arrays of half types apart.
+struct alignas(16) Vec {
+  unsigned words[4];
 };
 
-template <class T> __device__ __forceinline__ Vec<T> zeros() {
-  Vec<T> v;
-  for (int i = 0; i < Vec<T>::N; i++) v.e[i] = from_float<T>(0);
-  return v;
-}
+// VECTOR is the elements of a Vec.
+template <class T> constexpr int VECTOR = 16 / sizeof(T);
 
-template <class T> __device__ __forceinline__ Vec<T> load_vec(const T *p) { return *reinterpret_cast<const Vec<T> *>(p); }
-template <class T> __device__ __forceinline__ void store_vec(T *p, const Vec<T> &v) { *reinterpret_cast<Vec<T> *>(p) = v; }
+__device__ __forceinline__ Vec load_vec(const void *p) { return *static_cast<const Vec *>(p); }
+__device__ __forceinline__ void store_vec(void *p, const Vec &v) { *static_cast<Vec *>(p) = v; }
+
+// Elements are a Vec's.
+template <class T> struct Elements {
+  T e[VECTOR<T>];
+
+  __device__ __forceinline__ Elements() {}
+  __device__ __forceinline__ explicit Elements(const Vec &v) { memcpy(e, &v, sizeof e); }
+  __device__ __forceinline__ Vec vec() const {
+    Vec v;
+    memcpy(&v, e, sizeof e);
+    return v;
+  }
+};
 
 // Epilogue is bias, ReLU, mask, max pool, rounding.
 struct Epilogue {
@@ -78,19 +88,19 @@ __device__ __forceinline__ Octet load_octet(const float *p) {
   Octet o;
 #pragma unroll
   for (int j = 0; j < 8; j += 4) {
-    Vec<float> x = load_vec(p + j);
+    Elements<float> x(load_vec(p + j));
     for (int i = 0; i < 4; i++) o.v[j + i] = x.e[i];
   }
   return o;
 }
 
 template <class T> __device__ __forceinline__ void store_octet(T *p, const Octet &o) {
-  constexpr int N = Vec<T>::N;
+  constexpr int N = VECTOR<T>;
 #pragma unroll
   for (int j = 0; j < 8; j += N) {
-    Vec<T> x;
+    Elements<T> x;
     for (int i = 0; i < N; i++) x.e[i] = from_float<T>(o.v[j + i]);
-    store_vec(p + j, x);
+    store_vec(p + j, x.vec());
   }
 }
 
@@ -110,9 +120,9 @@ template <class T> __device__ __forceinline__ void finish_octet(const Epilogue &
     for (int i = 0; i < 8; i++)
       if (o.v[i] < 0) o.v[i] = 0;
   if (p.mask) {
-    constexpr int N = Vec<T>::N;
+    constexpr int N = VECTOR<T>;
     for (int j = 0; j < 8; j += N) {
-      Vec<T> m = load_vec(static_cast<const T *>(p.mask) + at + j);
+      Elements<T> m(load_vec(static_cast<const T *>(p.mask) + at + j));
       for (int i = 0; i < N; i++)
         if (!(to_float(m.e[i]) > 0)) o.v[j + i] = 0;
     }

@@ -24,39 +24,37 @@ __device__ __forceinline__ Spot spot(const OutputGrad &g, int n, int h, int w, i
   return Spot{((n * g.ph + ph) * g.pw + pw) * oc, h % g.pool * g.pool + w % g.pool};
 }
 
-// keep sets the elements of a vector to 0 that keeps(i) is false for. It works on whole words: half types stay packed.
-template <class T, class F> __device__ __forceinline__ void keep(Vec<T> &v, F keeps) {
-  unsigned words[4];
-  memcpy(words, &v, sizeof words);
+// keep sets the elements of type T of a vector to 0 that keeps(i) is false for.
+template <class T, class F> __device__ __forceinline__ Vec keep(Vec v, F keeps) {
 #pragma unroll
   for (int i = 0; i < 4; i++)
-    if (sizeof(T) == 2) words[i] &= (keeps(2 * i) ? 0xffffu : 0) | (keeps(2 * i + 1) ? 0xffff0000u : 0);
-    else words[i] &= keeps(i) ? ~0u : 0;
-  memcpy(&v, words, sizeof words);
+    if (sizeof(T) == 2) v.words[i] &= (keeps(2 * i) ? 0xffffu : 0) | (keeps(2 * i + 1) ? 0xffff0000u : 0);
+    else v.words[i] &= keeps(i) ? ~0u : 0;
+  return v;
 }
 
 // output_grad is a vector of dz from channel ch of a spot.
-template <class T> __device__ __forceinline__ Vec<T> output_grad(const OutputGrad &g, Spot s, int ch) {
-  constexpr int N = Vec<T>::N;
-  if (s.offset < 0) return zeros<T>();
+template <class T> __device__ __forceinline__ Vec output_grad(const OutputGrad &g, Spot s, int ch) {
+  if (s.offset < 0) return Vec{};
   int at = s.offset + ch;
-  Vec<T> v = load_vec(static_cast<const T *>(g.dy) + at);
+  Vec v = load_vec(static_cast<const T *>(g.dy) + at);
   if (g.pool) {
-    Positions<N> p = *reinterpret_cast<const Positions<N> *>(g.argmax + at);
-    keep(v, [&](int i) { return p.e[i] == s.position; });
-  } else if (g.y) {
-    Vec<T> y = load_vec(static_cast<const T *>(g.y) + at);
-    keep(v, [&](int i) { return to_float(y.e[i]) > 0; });
+    auto p = *reinterpret_cast<const Positions<VECTOR<T>> *>(g.argmax + at);
+    return keep<T>(v, [&](int i) { return p.e[i] == s.position; });
+  }
+  if (g.y) {
+    Elements<T> y(load_vec(static_cast<const T *>(g.y) + at));
+    return keep<T>(v, [&](int i) { return to_float(y.e[i]) > 0; });
   }
   return v;
 }
 
 template <class T> __device__ __forceinline__ Octet output_grad_octet(const OutputGrad &g, Spot s, int ch) {
-  constexpr int N = Vec<T>::N;
+  constexpr int N = VECTOR<T>;
   Octet o;
 #pragma unroll
   for (int j = 0; j < 8; j += N) {
-    Vec<T> v = output_grad<T>(g, s, ch + j);
+    Elements<T> v(output_grad<T>(g, s, ch + j));
     for (int i = 0; i < N; i++) o.v[j + i] = to_float(v.e[i]);
   }
   return o;

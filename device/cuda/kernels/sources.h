@@ -9,10 +9,10 @@
 // element by element and nothing is read ahead. Either way a finder is asked before the next prepare only; what finders keep
 // in shared memory they keep twice, for this step and the next.
 template <class T, class Tile, class Finder, int R, int C> struct Source {
-  static constexpr int N = Vec<T>::N, VECTORS = R * C / N / Tile::THREADS, ELEMENTS = R * C / Tile::THREADS;
+  static constexpr int N = VECTOR<T>, VECTORS = R * C / N / Tile::THREADS, ELEMENTS = R * C / Tile::THREADS;
   Finder find;
   bool vec;
-  Vec<T> held[VECTORS];
+  Vec held[VECTORS];
 
   __device__ __forceinline__ Source(const Finder &f, bool v) : find(f), vec(v) {}
 
@@ -24,7 +24,7 @@ template <class T, class Tile, class Finder, int R, int C> struct Source {
     for (int i = 0; i < VECTORS; i++) {
       unsigned v = threadIdx.x + i * Tile::THREADS;
       const T *p = find.at(v / (C / N), v % (C / N) * N);
-      held[i] = p ? load_vec(p) : zeros<T>();
+      held[i] = p ? load_vec(p) : Vec{};
     }
   }
 

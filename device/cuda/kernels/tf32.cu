@@ -5,5 +5,5 @@
 
 template <class Tile, bool A_T, bool B_T> using TF32Cores = Wmma<float, nvcuda::wmma::precision::tf32, 8, Tile, A_T, B_T>;
 
-PRODUCTS(tf32, float, TF32Cores, KERNEL)
+PRODUCTS(tf32, float, TF32Cores, KERNEL_PAIR)
 CONV_ROWS(tf32, float, nvcuda::wmma::precision::tf32, 8)

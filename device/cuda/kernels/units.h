@@ -27,6 +27,7 @@ template <class T, class F> __device__ __forceinline__ void round_operand(F &f) 
 template <class T, class Element, int K, class Tile, bool A_T, bool B_T> struct Wmma : Tiles<T, Tile, A_T, B_T> {
   typedef Tiles<T, Tile, A_T, B_T> L;
   static constexpr int ROWS = Tile::WM / 16, WARPS_N = Tile::BN / 32;
+  static constexpr int UNROLL = ROWS > 2 ? 1 : 2; // what registers allow
   template <class Use, class Order> using Fragment = nvcuda::wmma::fragment<Use, 16, 16, K, Element, Order>;
   nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, K, float> acc[ROWS][2];
 
@@ -40,7 +41,7 @@ template <class T, class Element, int K, class Tile, bool A_T, bool B_T> struct 
 
   __device__ __forceinline__ void multiply(const T *as, const T *bs) {
     int m = row0(), n = col0();
-#pragma unroll 2
+#pragma unroll UNROLL
     for (int k = 0; k < Tile::BK; k += K) {
       Fragment<nvcuda::wmma::matrix_a, typename Layout<A_T>::type> a[ROWS];
       Fragment<nvcuda::wmma::matrix_b, typename Layout<B_T>::type> b[2];
@@ -91,16 +92,18 @@ template <class Tile, bool A_T, bool B_T> struct Plain : Tiles<float, Tile, A_T,
   }
   static __device__ __forceinline__ int col(int j) { return threadIdx.x % 16 * 4 + j / 4 * 64 + j % 4; }
 
+  static __device__ __forceinline__ Elements<float> quad(const float *p) { return Elements<float>(load_vec(p)); }
+
   __device__ __forceinline__ void multiply(const float *as, const float *bs) {
 #pragma unroll 2
     for (int k = 0; k < Tile::BK; k += 4) {
       // a: row i along k, or with A_T step i/2 along half of the rows; b: step j/(COLS/4) along a quad, or with B_T column j along k.
-      Vec<float> a[8], b[COLS];
+      Elements<float> a[8], b[COLS];
 #pragma unroll
-      for (int i = 0; i < 8; i++) a[i] = load_vec(A_T ? as + (k + i / 2) * L::LDA + row(i % 2 * 4) : as + row(i) * L::LDA + k);
+      for (int i = 0; i < 8; i++) a[i] = quad(A_T ? as + (k + i / 2) * L::LDA + row(i % 2 * 4) : as + row(i) * L::LDA + k);
 #pragma unroll
       for (int j = 0; j < COLS; j++)
-        b[j] = load_vec(B_T ? bs + col(j) * L::LDB + k : bs + (k + j / (COLS / 4)) * L::LDB + col(j % (COLS / 4) * 4));
+        b[j] = quad(B_T ? bs + col(j) * L::LDB + k : bs + (k + j / (COLS / 4)) * L::LDB + col(j % (COLS / 4) * 4));
 #pragma unroll
       for (int s = 0; s < 4; s++)
 #pragma unroll
