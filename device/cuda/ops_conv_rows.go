@@ -165,8 +165,8 @@ func (b *builder) convRowsGradW(k rowsKernel, images int, v conv, x ptr, g outpu
 	b.gradWFinish(v, dw, db, partials, splits, v.gradWPartial())
 }
 
-// splitElems is how many sums a block of a kernel in kernels/splits.h adds up: SPLIT_ELEMS.
-const splitElems = 32
+// sumElems is how many elements a block sums over partials: SUM_ELEMS in kernels/common.h.
+const sumElems = 32
 
 type gradWFinishArgs struct {
 	dw, db, partials          ptr
@@ -175,7 +175,7 @@ type gradWFinishArgs struct {
 
 // gradWFinish appends the sum of partials, so many elements each.
 func (b *builder) gradWFinish(v conv, dw *program.Value, db, partials ptr, splits, size int) {
-	add(b, "conv_grad_w_finish"+suffix(dw.DType), [3]int{ceilDiv(size, splitElems), 1, 1}, threads, gradWFinishArgs{
+	add(b, "conv_grad_w_finish"+suffix(dw.DType), [3]int{ceilDiv(size, sumElems), 1, 1}, threads, gradWFinishArgs{
 		dw: b.ptr(dw), db: db, partials: partials, splits: int32(splits), size: int32(size), weights: int32(dw.Elems()), oc: int32(v.oc),
 	})
 }

@@ -90,7 +90,7 @@ func multiply[A any](b *builder, name string, p product, d, out program.DType, e
 	grid := [3]int{ceilDiv(p.n, p.tile.columns), ceilDiv(p.m, p.tile.rows), int(e.splits)}
 	add(b, name+p.tile.name+b.d.arithmetic(d), grid, p.tile.threads, args(e))
 	if e.splits > 1 {
-		add(b, "matmul_finish"+suffix(d), [3]int{ceilDiv(p.m*p.n, splitElems), 1, 1}, threads, e)
+		add(b, "matmul_finish"+suffix(d), [3]int{ceilDiv(p.m*p.n, sumElems), 1, 1}, threads, e)
 	}
 }
 

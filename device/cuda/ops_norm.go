@@ -40,7 +40,7 @@ func (b *builder) columnSums(x *program.Value, at ptr, out ptr, sum columnSumArg
 	sum.x, sum.rows, sum.c = at, int32(rows), int32(c)
 	add(b, "column_sums"+suffix(x.DType), [3]int{ceilDiv(c, sumChannels), blocks, 1}, threads, sum)
 	finish.out, finish.partials, finish.blocks, finish.rows, finish.c = out, sum.partials, int32(blocks), int32(rows), int32(c)
-	add(b, "column_finish", [3]int{ceilDiv(c, threads), 1, 1}, threads, finish)
+	add(b, "column_finish", [3]int{ceilDiv(c, sumElems), 1, 1}, threads, finish)
 }
 
 func biasGrad(b *builder, i *program.Instr, _ program.BiasGrad) {

@@ -30,7 +30,7 @@ func gradStats(b *builder, i *program.Instr, _ program.GradStats) {
 		flags: b.ptr(i.Out[0]), squares: b.ptr(i.Out[1]), count: int32(len(rows)), chunks: int32(chunks),
 	}
 	add(b, "grad_stats", [3]int{chunks, 1, 1}, threads, a)
-	add(b, "grad_stats_finish", [3]int{ceilDiv(len(rows), threads), 1, 1}, threads, a)
+	add(b, "grad_stats_finish", [3]int{len(rows), 1, 1}, threads, a)
 }
 
 func stepControl(b *builder, i *program.Instr, o program.StepControl) {

@@ -69,6 +69,29 @@ __device__ __forceinline__ double block_sum(double v, double *scratch) {
   return v;
 }
 
+// Partial sums are added up by 32 threads side by side in 8 groups, each over neighbouring partials, so that many loads are
+// under way at once; the groups' sums are then added in order.
+constexpr int SUM_GROUPS = 8;
+constexpr int SUM_ELEMS = THREADS / SUM_GROUPS; // elements that a block sums
+
+// sum_partials adds partials [count,size] over the count. The threads of group 0 get element i's sum, the others 0. The whole
+// block calls it once.
+template <class T> __device__ __forceinline__ T sum_partials(const T *partials, int count, size_t size, size_t i) {
+  SHARED(T, sums, THREADS);
+  int group = threadIdx.x / SUM_ELEMS, per = (count + SUM_GROUPS - 1) / SUM_GROUPS;
+  int end = min(count, (group + 1) * per);
+  T sum = 0;
+  if (i < size) {
+#pragma unroll 8
+    for (int k = group * per; k < end; k++) sum += partials[k * size + i];
+  }
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  if (group > 0) return 0;
+  for (int g = 1; g < SUM_GROUPS; g++) sum += sums[g * SUM_ELEMS + threadIdx.x];
+  return sum;
+}
+
 // The counters and the control value, numbered as in package program.
 enum Counter { EPOCH, POSITION, ATTEMPTS, EPOCH_UPDATES, UPDATES, SKIPPED, CONSECUTIVE_SKIPS, GROWTH_TRACKER };
 enum Control { APPLY, GRAD_SCALE, LR, MOMENTUM, GRAD_NORM, LOSS_SCALE };

@@ -153,26 +153,3 @@ template <class T, int POOL, class F> __device__ __forceinline__ void finish_win
   if (p.c_float32) store_octet(static_cast<float *>(p.c) + first, best);
   else store_octet(static_cast<T *>(p.c) + first, best);
 }
-
-// The sums of split products are added by 32 threads side by side in 8 groups, each over neighbouring splits, so that many
-// loads are under way at once; the groups' sums are then added in order.
-constexpr int SPLIT_GROUPS = 8;
-constexpr int SPLIT_ELEMS = THREADS / SPLIT_GROUPS; // elements that a block sums
-
-// sum_splits adds partials [splits,size] over the splits. The threads of group 0 get element i's sum, the others 0. The whole
-// block calls it once.
-__device__ __forceinline__ float sum_splits(const float *partials, int splits, size_t size, size_t i) {
-  SHARED(float, sums, THREADS);
-  int group = threadIdx.x / SPLIT_ELEMS, per = (splits + SPLIT_GROUPS - 1) / SPLIT_GROUPS;
-  int end = min(splits, (group + 1) * per);
-  float sum = 0;
-  if (i < size) {
-#pragma unroll 8
-    for (int s = group * per; s < end; s++) sum += partials[s * size + i];
-  }
-  sums[threadIdx.x] = sum;
-  __syncthreads();
-  if (group > 0) return 0;
-  for (int g = 1; g < SPLIT_GROUPS; g++) sum += sums[g * SPLIT_ELEMS + threadIdx.x];
-  return sum;
-}

@@ -1,5 +1,5 @@
 // Batch norm and sums over channels. Definitions: package ref, norm.go and linear.go (BiasGrad). Sums are in float64:
-// blocks of SUM_ROWS rows give one partial a channel, and a second kernel adds the partials in order.
+// blocks of SUM_ROWS rows give one partial a channel, and a second kernel adds the partials in a fixed order.
 #pragma once
 #include "common.h"
 
@@ -60,11 +60,11 @@ struct ColumnFinishArgs {
   float eps;
 };
 
+// column_finish adds the partials of SUM_ELEMS channels a block, as sum_partials does.
 KERNEL(column_finish, THREADS, (ColumnFinishArgs a)) {
-  int c = blockIdx.x * THREADS + threadIdx.x;
-  if (c >= a.c) return;
-  double sum = 0;
-  for (int b = 0; b < a.blocks; b++) sum += a.partials[static_cast<size_t>(b) * a.c + c];
+  int c = blockIdx.x * SUM_ELEMS + threadIdx.x % SUM_ELEMS;
+  double sum = sum_partials(a.partials, a.blocks, a.c, c);
+  if (threadIdx.x >= SUM_ELEMS || c >= a.c) return;
   if (a.kind == MEAN) {
     sum /= a.rows;
     if (a.mean64) a.mean64[c] = sum;

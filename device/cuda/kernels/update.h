@@ -50,15 +50,16 @@ KERNEL(grad_stats, THREADS, (GradStatsArgs a)) {
   if (threadIdx.x == 0) a.sums[blockIdx.x] = sum, a.bad[blockIdx.x] = bad != 0;
 }
 
-// grad_stats_finish adds the chunks of each gradient in order, a thread a gradient.
+// grad_stats_finish adds the chunks of each gradient, a block a gradient.
 KERNEL(grad_stats_finish, THREADS, (GradStatsArgs a)) {
-  int t = blockIdx.x * THREADS + threadIdx.x;
-  if (t >= a.count) return;
-  int end = t + 1 < a.count ? a.tensors[t + 1].first : a.chunks, flag = 0;
-  double sum = 0;
-  for (int k = a.tensors[t].first; k < end; k++) sum += a.sums[k], flag |= a.bad[k];
-  a.flags[t] = flag;
-  a.squares[t] = sum;
+  SHARED(double, scratch, THREADS / 32);
+  SHARED(double, scratch2, THREADS / 32);
+  int t = blockIdx.x, end = t + 1 < a.count ? a.tensors[t + 1].first : a.chunks;
+  double sum = 0, bad = 0;
+  for (int k = a.tensors[t].first + threadIdx.x; k < end; k += THREADS) sum += a.sums[k], bad += a.bad[k];
+  sum = block_sum(sum, scratch);
+  bad = block_sum(bad, scratch2);
+  if (threadIdx.x == 0) a.flags[t] = bad != 0, a.squares[t] = sum;
 }
 
 struct StepControlArgs {
