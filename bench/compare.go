@@ -107,6 +107,11 @@ func newComparison(r *configs.Resolved, o CompareOptions) (*comparison, error) {
 	c.limits = newLimits(c.dev)
 	for _, k := range c.rows {
 		c.limits.need(k.planned.Peak())
+		if k.precision == trainer.TF32 {
+			c.limits.tf32 = k.dev
+		} else {
+			c.limits.dev = k.dev
+		}
 	}
 	return c, nil
 }

@@ -87,7 +87,7 @@ func (c *comparison) gather(k *contender, p profiles) evidence {
 		name: k.String(), dtype: k.dtype, tf32: k.precision == trainer.TF32, step: k.step(), batch: k.batch, probe: probeBatch(k.batch),
 		bandwidth: c.limits.bandwidth(k.planned.Peak()), least: math.Inf(1),
 	}
-	if e.native = e.tf32; !e.tf32 { // no device measures a peak of tf32
+	if e.peak, e.native = c.limits.peakTF32, true; !e.tf32 {
 		e.peak, e.native = c.limits.peak(k.dtype)
 	}
 	own, other := leastTimes(p.own), leastTimes(p.other)

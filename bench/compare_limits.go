@@ -15,9 +15,11 @@ import (
 // limits are what a device can do at most, measured on it: the highest figures of all measurements, since whatever else the
 // machine does can only lower them.
 type limits struct {
-	dev   device.Device
-	peaks map[program.DType]float64 // FLOP/s of multiply-adds in registers
-	bytes map[int64]float64         // bytes/s by size of what is streamed, a power of two
+	dev      device.Device
+	peaks    map[program.DType]float64 // FLOP/s of multiply-adds in registers
+	tf32     device.Device             // the one that computes in tf32; nil without such rows
+	peakTF32 float64
+	bytes    map[int64]float64 // bytes/s by size of what is streamed, a power of two
 }
 
 func newLimits(d device.Device) *limits {
@@ -31,6 +33,11 @@ func (l *limits) measurePeaks() {
 			if flops, ok := b.PeakFLOPS(t); ok {
 				l.peaks[t] = max(l.peaks[t], flops)
 			}
+		}
+	}
+	if b, ok := l.tf32.(device.Benchmarker); ok {
+		if flops, ok := b.PeakFLOPS(program.Float32); ok {
+			l.peakTF32 = max(l.peakTF32, flops)
 		}
 	}
 }
@@ -120,6 +127,9 @@ func measureStream(d device.Device, size int64) (rate float64, err error) {
 // String tells the limits.
 func (l *limits) String() string {
 	var parts []string
+	if l.peakTF32 > 0 {
+		parts = append(parts, fmt.Sprintf("%.0f GFLOP/s of multiply-adds in tf32", l.peakTF32/1e9))
+	}
 	for _, t := range floatTypes {
 		if p, ok := l.peaks[t]; ok {
 			parts = append(parts, fmt.Sprintf("%.0f GFLOP/s of multiply-adds in %s", p/1e9, t))

@@ -11,25 +11,26 @@ import (
 	"halfstep/program"
 )
 
-// peakChains are the independent multiply-adds of one round, as in kernels/peak.h; peakFragment is the FLOPs of one
-// product of 16x16x16 fragments, which a warp does together.
-const (
-	peakChains   = 8
-	peakFragment = 2 * 16 * 16 * 16
-)
+// peakChains are the independent multiply-adds of one round, as in kernels/peak.h.
+const peakChains = 8
 
 // PeakFLOPS implements device.Benchmarker: the best of several launches that fill the GPU, timed by events. Half types are
-// those of the tensor cores.
+// those of the tensor cores, and float32 is with Options.TF32: there a warp multiplies fragments of 16x16x16, in tf32 of 16x16x8.
 func (d *Device) PeakFLOPS(t program.DType) (float64, bool) {
-	name, perThread := "peak_f32", 2.0
-	switch t {
-	case program.Float32:
-	case program.Float64:
-		name = "peak_f64"
-	case program.Float16, program.BFloat16:
-		name, perThread = "peak"+suffix(t), peakFragment/32.0
-	default:
+	var perThread float64
+	name := "peak_f64"
+	if t != program.Float64 {
+		name = "peak" + d.arithmetic(t)
+	}
+	switch {
+	case !t.Float() && t != program.Float64:
 		return 0, false
+	case name == "peak_f32" || name == "peak_f64":
+		perThread = 2
+	case name == "peak_tf32":
+		perThread = 2 * 16 * 16 * 8 / 32
+	default:
+		perThread = 2 * 16 * 16 * 16 / 32
 	}
 	var flops float64
 	err := d.owner.do(func() (err error) {

@@ -95,6 +95,9 @@ func TestPeakFLOPS(t *testing.T) {
 		}
 		t.Logf("simulated: %s %.3g FLOP/s", dtype, flops)
 	}
+	if flops, ok := open(t, "", Options{TF32: true}).PeakFLOPS(program.Float32); !ok || !(flops > 0) {
+		t.Errorf("tf32: %g, %t", flops, ok)
+	}
 	old := open(t, "capability=75", Options{})
 	if _, ok := old.PeakFLOPS(program.BFloat16); ok {
 		t.Error("a GPU without bfloat16 tells its rate")

@@ -22,12 +22,12 @@ template <class T> __device__ __forceinline__ void peak(const PeakArgs &a) {
   if (sum == static_cast<T>(-1)) *a.out = 1; // cannot be: all terms are positive
 }
 
-// peak_cores multiplies 16x16x16 fragments.
-template <class T> __device__ __forceinline__ void peak_cores(const PeakArgs &a) {
+// peak_cores multiplies fragments of 16x16xK. Element is T, or precision::tf32 for float.
+template <class T, class Element, int K> __device__ __forceinline__ void peak_cores(const PeakArgs &a) {
   using namespace nvcuda::wmma;
-  fragment<matrix_a, 16, 16, 16, T, row_major> x;
-  fragment<matrix_b, 16, 16, 16, T, col_major> y;
-  fragment<accumulator, 16, 16, 16, float> z[PEAK_CHAINS];
+  fragment<matrix_a, 16, 16, K, Element, row_major> x;
+  fragment<matrix_b, 16, 16, K, Element, col_major> y;
+  fragment<accumulator, 16, 16, K, float> z[PEAK_CHAINS];
   fill_fragment(x, from_float<T>(1e-3f));
   fill_fragment(y, from_float<T>(1e-3f * threadIdx.x));
   for (int i = 0; i < PEAK_CHAINS; i++) fill_fragment(z[i], static_cast<float>(i)); // equal chains would be computed once
