@@ -106,7 +106,7 @@ rehearse() {
 	out=simulated label='SIMULATED ' patience=10
 	steps=1 batch=4 epochs=1 peer_seconds=0.1
 	local units=model.layers
-	cnn=(data.name=idx "data.dir=$dir/$out" data.batch_size=4 $units.0.conv2d.filters=8 $units.2.conv2d.filters=8 $units.7.linear.units=16)
+	cnn=(data.name=idx "data.dir=$dir/$out" data.batch_size=4 $units.0.conv2d.filters=16 $units.2.conv2d.filters=32 $units.7.linear.units=16)
 	mlp=(data.batch_size=8 'data.random={samples: 32, features: 64, targets: 64}' $units.{0,2,4}.linear.units=64)
 	short=(epochs=1 max_steps=2)
 	if [ -z "${HALFSTEP_LIBCUDA:-}" ] || ! ./train devices | grep -q '^cuda .*CUDA simulator'; then

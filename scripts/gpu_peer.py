@@ -112,6 +112,15 @@ def measure(path, seconds=SECONDS):
                 pathlib.Path(path).write_text(json.dumps({"torch": torch.__version__, "rows": rows}))
 
 
+def step(folder, net, precision):
+    """What bench step says of a net in a precision; None where it failed or the GPU has no tf32."""
+    try:
+        ours = json.loads((folder / f"step-{net}-{precision}").read_text().splitlines()[-1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return ours if precision != "tf32" or ours["tf32"] else None
+
+
 def table(folder, note=""):
     folder = pathlib.Path(folder)
     try:
@@ -122,13 +131,9 @@ def table(folder, note=""):
     print(f"{'net':<13} {'precision':<9} {'batch':>5} {'halfstep':>9} {'MB':>6} {'eager':>9} {'best':>9} {'best mode':<14} {'MB':>6} {'eager/ours':>10} {'best/ours':>9}")
     for net in NETS:
         for precision in PRECISIONS:
-            try:
-                ours = json.loads((folder / f"step-{net}-{precision}").read_text().splitlines()[-1])
-            except (OSError, ValueError, IndexError):
-                print(f"{net:<13} {precision:<9} failed")
-                continue
-            if precision == "tf32" and not ours["tf32"]:
-                print(f"{net:<13} {precision:<9} this GPU has none")
+            ours = step(folder, net, precision)
+            if ours is None:
+                print(f"{net:<13} {precision:<9} failed, or this GPU has no tf32")
                 continue
             mine, batch, megabytes = ours["ms_step_median"], ours["batch"], ours["mem_peak_bytes"] / 1e6
             rows = [r for r in peer["rows"] if r["net"] == net and r["precision"] == precision]
@@ -139,6 +144,30 @@ def table(folder, note=""):
             best = min(rows, key=lambda r: r["ms"])
             print(f"{net:<13} {precision:<9} {batch:>5} {mine:>9.4f} {megabytes:>6.0f} {eager:>9.4f} {best['ms']:>9.4f} {best['mode']:<14} "
                   f"{best['peak_bytes'] / 1e6:>6.0f} {eager / mine:>10.2f} {best['ms'] / mine:>9.2f}")
+    targets(folder, peer)
+
+
+def targets(folder, peer):
+    """Sets what the reference CNN in float16 is to reach on an H200 beside what was measured."""
+    ours, tf32 = step(folder, "tensorcore", "fp16"), step(folder, "tensorcore", "tf32")
+    rows = {r["mode"]: r["ms"] for r in peer["rows"] if r["net"] == "tensorcore" and r["precision"] == "fp16"}
+    runs = sorted(folder.glob("runs/*tensorcore_amp*/summary.json"))
+    lines = []
+    if ours:
+        mine = ours["ms_step_median"]
+        if "eager" in rows:
+            lines.append((rows["eager"] / mine, "times PyTorch eager", "at least 5"))
+        if "compiled" in rows:
+            lines.append((rows["compiled"] / mine, "times PyTorch compiled", "at least 2"))
+        if tf32:
+            lines.append((tf32["ms_step_median"] / mine, "times our tf32", "at least 1.3"))
+    if runs:
+        run = json.loads(runs[-1].read_text())
+        lines.append((run["seconds"], f"s for {run['epochs']} epochs", "under 2 for 20"))
+        lines.append(((run["mem_peak_bytes"] + run["resident_data_bytes"]) / 1e6, "MB at peak, data included", "under 175"))
+    print("\nreference CNN, float16, against what is asked on an H200 at batch 512:")
+    for value, what, wanted in lines:
+        print(f"  {value:8.2f} {what} ({wanted})")
 
 
 if __name__ == "__main__":

@@ -32,17 +32,11 @@ type kernelText struct {
 //
 // A declaration of a function in the head counts as head.
 func parseModule(text string) *module {
-	const entryMark, funcMark = ".visible .entry ", ".func "
 	m := &module{target: target(text), kernels: map[string]kernelText{}}
 	first := strings.Index(text, "\n"+entryMark) + 1
 	m.head, text = text[:first], text[first:]
 	for len(text) > 0 {
-		end := len(text)
-		for _, mark := range []string{entryMark, funcMark} {
-			if n := strings.Index(text, "\n"+mark); n >= 0 {
-				end = min(end, n+1)
-			}
-		}
+		end := 1 + nextDefinition(text[1:])
 		definition := text[:end]
 		text = text[end:]
 		if name, ok := strings.CutPrefix(definition, entryMark); ok {
@@ -53,6 +47,23 @@ func parseModule(text string) *module {
 		}
 	}
 	return m
+}
+
+// How definitions begin.
+const entryMark, funcMark = ".visible .entry ", ".func "
+
+// nextDefinition is where the next line begins a definition, or the end.
+func nextDefinition(text string) int {
+	for at := 0; ; {
+		n := strings.Index(text[at:], "\n.")
+		if n < 0 {
+			return len(text)
+		}
+		at += n + 1
+		if strings.HasPrefix(text[at:], entryMark) || strings.HasPrefix(text[at:], funcMark) {
+			return at
+		}
+	}
 }
 
 // target reads the compute capability of a PTX text: `.target sm_75` is 75.
