@@ -43,6 +43,45 @@ __device__ __forceinline__ void store(void *p, int dtype, int i, float v) {
   else static_cast<float *>(p)[i] = v;
 }
 
+// Quad is four neighbouring elements: 16 bytes of float32, 8 of a half type. Those from n on are 0 and are not stored.
+struct Quad {
+  float v[4];
+};
+
+template <class T> struct alignas(4 * sizeof(T)) FourOf {
+  T e[4];
+};
+template <class T> __device__ __forceinline__ Quad load_four(const void *p, int i) {
+  FourOf<T> x = *reinterpret_cast<const FourOf<T> *>(static_cast<const T *>(p) + i);
+  return Quad{{to_float(x.e[0]), to_float(x.e[1]), to_float(x.e[2]), to_float(x.e[3])}};
+}
+template <class T> __device__ __forceinline__ void store_four(void *p, int i, const Quad &q) {
+  *reinterpret_cast<FourOf<T> *>(static_cast<T *>(p) + i) =
+      FourOf<T>{{from_float<T>(q.v[0]), from_float<T>(q.v[1]), from_float<T>(q.v[2]), from_float<T>(q.v[3])}};
+}
+
+__device__ __forceinline__ Quad load_quad(const void *p, int dtype, int i, int n) {
+  if (n == 4) return dtype == FLOAT16 ? load_four<__half>(p, i) : dtype == BFLOAT16 ? load_four<bf16>(p, i) : load_four<float>(p, i);
+  Quad q = {};
+#pragma unroll
+  for (int k = 0; k < 4; k++)
+    if (k < n) q.v[k] = load(p, dtype, i + k);
+  return q;
+}
+__device__ __forceinline__ void store_quad(void *p, int dtype, int i, int n, const Quad &q) {
+  if (n < 4) {
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+      if (k < n) store(p, dtype, i + k, q.v[k]);
+  } else if (dtype == FLOAT16) {
+    store_four<__half>(p, i, q);
+  } else if (dtype == BFLOAT16) {
+    store_four<bf16>(p, i, q);
+  } else {
+    store_four<float>(p, i, q);
+  }
+}
+
 constexpr int THREADS = 256;               // of a block of an elementwise kernel
 constexpr int BLOCK_ELEMS = THREADS * 4;   // elements that such a block takes
 constexpr int SUM_CHUNK = 4096;            // ref.SumChunk: elements of one partial sum

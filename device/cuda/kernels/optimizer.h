@@ -30,19 +30,32 @@ __device__ __forceinline__ double momentum_or(const OptimizerArgs &a, double own
   return m != m ? own : static_cast<double>(m);
 }
 
-// update_all calls step(parameter, gradient, tensor, index) for the elements of this thread; step returns the new parameter.
-template <class Step> __device__ __forceinline__ void update_all(const OptimizerArgs &a, Step step) {
+// update_all calls step(parameter, gradient, states) for the four neighbouring elements of this thread, whose loads are all
+// under way before the first is computed. step changes the states, of which there are at most STATES, and returns the new parameter.
+template <int STATES, class Step> __device__ __forceinline__ void update_all(const OptimizerArgs &a, Step step) {
   if (a.control[APPLY] == 0) return;
   OptimizerTensor t = a.tensors[find(a.tensors, a.count, blockIdx.x)];
+  int i = (blockIdx.x - t.first) * BLOCK_ELEMS + threadIdx.x * 4, n = min(4, t.n - i);
+  if (n <= 0) return;
   float scale = a.control[GRAD_SCALE];
-  int from = (blockIdx.x - t.first) * BLOCK_ELEMS + threadIdx.x;
+  Quad p = load_quad(t.p, FLOAT32, i, n), g = load_quad(t.g, t.g_dtype, i, n), state[STATES] = {};
+#pragma unroll
+  for (int s = 0; s < STATES; s++)
+    if (t.state[s]) state[s] = load_quad(t.state[s], FLOAT32, i, n);
+#pragma unroll
   for (int k = 0; k < 4; k++) {
-    int i = from + k * THREADS;
-    if (i >= t.n) return;
-    float p = step(t.p[i], load(t.g, t.g_dtype, i) * scale, t, i);
-    t.p[i] = p;
-    if (t.half) store(t.half, t.half_dtype, i, p);
+    float x[STATES];
+#pragma unroll
+    for (int s = 0; s < STATES; s++) x[s] = state[s].v[k];
+    p.v[k] = step(p.v[k], g.v[k] * scale, x);
+#pragma unroll
+    for (int s = 0; s < STATES; s++) state[s].v[k] = x[s];
   }
+  store_quad(t.p, FLOAT32, i, n, p);
+#pragma unroll
+  for (int s = 0; s < STATES; s++)
+    if (t.state[s]) store_quad(t.state[s], FLOAT32, i, n, state[s]);
+  if (t.half) store_quad(t.half, t.half_dtype, i, n, p);
 }
 
 // hyper: momentum, dampening, weight decay.
@@ -59,11 +72,11 @@ KERNEL(sgd_coefficients, 1, (OptimizerArgs a)) {
 
 KERNEL(sgd, THREADS, (OptimizerArgs a)) {
   const float *c = a.coefficients;
-  update_all(a, [&](float p, float g, const OptimizerTensor &t, int i) {
+  update_all<1>(a, [&](float p, float g, float *state) {
     float d = g + c[1] * p;
     if (!a.momentum) return p - c[0] * d;
-    float buf = c[3] * t.state[0][i] + c[4] * d;
-    t.state[0][i] = buf;
+    float buf = c[3] * state[0] + c[4] * d;
+    state[0] = buf;
     return p - c[0] * (a.nesterov ? d + c[2] * buf : buf);
   });
 }
@@ -85,16 +98,16 @@ KERNEL(adam_coefficients, 1, (OptimizerArgs a)) {
 
 KERNEL(adam, THREADS, (OptimizerArgs a)) {
   const float *c = a.coefficients;
-  update_all(a, [&](float p, float g, const OptimizerTensor &t, int i) {
+  update_all<3>(a, [&](float p, float g, float *state) {
     p *= c[0];
     g += c[1] * p;
-    float m = c[2] * t.state[0][i] + c[3] * g;
-    float v = c[4] * t.state[1][i] + c[5] * g * g;
-    t.state[0][i] = m;
-    t.state[1][i] = v;
+    float m = c[2] * state[0] + c[3] * g;
+    float v = c[4] * state[1] + c[5] * g * g;
+    state[0] = m;
+    state[1] = v;
     if (a.amsgrad) {
-      v = fmaxf(t.state[2][i], v);
-      t.state[2][i] = v;
+      v = fmaxf(state[2], v);
+      state[2] = v;
     }
     return p - c[6] * m / (sqrtf(v) / c[7] + c[8]);
   });
@@ -112,13 +125,13 @@ KERNEL(adadelta_coefficients, 1, (OptimizerArgs a)) {
 
 KERNEL(adadelta, THREADS, (OptimizerArgs a)) {
   const float *c = a.coefficients;
-  update_all(a, [&](float p, float g, const OptimizerTensor &t, int i) {
+  update_all<2>(a, [&](float p, float g, float *state) {
     g += c[1] * p;
-    float square = c[3] * t.state[0][i] + c[4] * g * g;
-    float acc = t.state[1][i];
+    float square = c[3] * state[0] + c[4] * g * g;
+    float acc = state[1];
     float delta = sqrtf(acc + c[2]) / sqrtf(square + c[2]) * g;
-    t.state[0][i] = square;
-    t.state[1][i] = c[3] * acc + c[4] * delta * delta;
+    state[0] = square;
+    state[1] = c[3] * acc + c[4] * delta * delta;
     return p - c[0] * delta;
   });
 }
@@ -137,21 +150,21 @@ KERNEL(rmsprop_coefficients, 1, (OptimizerArgs a)) {
 
 KERNEL(rmsprop, THREADS, (OptimizerArgs a)) {
   const float *c = a.coefficients;
-  update_all(a, [&](float p, float g, const OptimizerTensor &t, int i) {
+  update_all<3>(a, [&](float p, float g, float *state) {
     g += c[1] * p;
-    float avg = c[4] * t.state[0][i] + c[5] * g * g;
-    t.state[0][i] = avg;
+    float avg = c[4] * state[0] + c[5] * g * g;
+    state[0] = avg;
     if (a.centered) {
-      float *grad_avg = a.momentum ? t.state[2] : t.state[1];
-      float mean = c[4] * grad_avg[i] + c[5] * g;
-      grad_avg[i] = mean;
+      float mean = c[4] * (a.momentum ? state[2] : state[1]) + c[5] * g;
+      if (a.momentum) state[2] = mean;
+      else state[1] = mean;
       avg = avg - mean * mean;
       if (avg < 0) avg = 0; // false for NaN
     }
     avg = sqrtf(avg) + c[2];
     if (!a.momentum) return p - c[0] * g / avg;
-    float buf = c[3] * t.state[1][i] + g / avg;
-    t.state[1][i] = buf;
+    float buf = c[3] * state[1] + g / avg;
+    state[1] = buf;
     return p - c[0] * buf;
   });
 }
@@ -166,10 +179,10 @@ KERNEL(adagrad_coefficients, 1, (OptimizerArgs a)) {
 
 KERNEL(adagrad, THREADS, (OptimizerArgs a)) {
   const float *c = a.coefficients;
-  update_all(a, [&](float p, float g, const OptimizerTensor &t, int i) {
+  update_all<1>(a, [&](float p, float g, float *state) {
     g += c[1] * p;
-    float sum = t.state[0][i] + g * g;
-    t.state[0][i] = sum;
+    float sum = state[0] + g * g;
+    state[0] = sum;
     return p - c[0] * g / (sqrtf(sum) + c[2]);
   });
 }

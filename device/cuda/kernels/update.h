@@ -38,13 +38,21 @@ KERNEL(grad_stats, THREADS, (GradStatsArgs a)) {
   StatTensor t = a.tensors[find(a.tensors, a.count, blockIdx.x)];
   float inverse = inverse_scale(*a.scale);
   double sum = 0, bad = 0;
-  int from = (blockIdx.x - t.first) * SUM_CHUNK, end = min(from + SUM_CHUNK, t.n);
-  for (int i = from + threadIdx.x; i < end; i += THREADS) {
-    float v = load(t.g, t.dtype, i);
-    if (v - v != 0) bad = 1;
-    double u = v * inverse; // rounded to float32 first
-    sum += u * u;
+  int from = (blockIdx.x - t.first) * SUM_CHUNK + threadIdx.x * 4;
+  Quad g[SUM_CHUNK / (4 * THREADS)]; // all loads are under way before the first is used
+#pragma unroll
+  for (int q = 0; q < SUM_CHUNK / (4 * THREADS); q++) {
+    int i = from + q * 4 * THREADS;
+    g[q] = load_quad(t.g, t.dtype, i, max(0, min(4, t.n - i)));
   }
+#pragma unroll
+  for (int q = 0; q < SUM_CHUNK / (4 * THREADS); q++)
+    for (int k = 0; k < 4; k++) {
+      float v = g[q].v[k];
+      if (v - v != 0) bad = 1;
+      double u = v * inverse; // rounded to float32 first
+      sum += u * u;
+    }
   sum = block_sum(sum, scratch);
   bad = block_sum(bad, scratch2);
   if (threadIdx.x == 0) a.sums[blockIdx.x] = sum, a.bad[blockIdx.x] = bad != 0;
