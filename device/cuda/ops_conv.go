@@ -14,22 +14,42 @@ const tilePart = 64
 // pixels as divide a tile's part.
 func poolsInTile(p ref.Pool) bool { return p.Size == p.Stride && tilePart%(p.Size*p.Size) == 0 }
 
-// conv2DWork is the workspace of the forward product; it has room for the unpooled output where the pool is a kernel of its own.
-func (d *Device) conv2DWork(i *program.Instr, o program.Conv2D) int64 {
-	v := newConv(o.Conv, i.In[0], i.In[1])
+// convKernel is what computes a convolution or one of its gradients.
+type convKernel int
+
+const (
+	byGemm  convKernel = iota // any shape; of gradients, only from the gradient at the convolution's own output
+	byRows                    // rows stay in shared memory
+	byThin                    // few input channels
+	byParts                   // the convolution, and its pool apart
+)
+
+func (d *Device) forwardKernel(i *program.Instr, o program.Conv2D, v conv) convKernel {
+	same := i.In[0].DType == i.Out[0].DType // else float32 is wanted of half operands
 	switch {
-	case v.thinForward(o.Pool) && sameDType(i), d.rowsForward(v, i.In[0].DType, o.Pool).rows > 0 && sameDType(i):
-		return 0
-	case o.Pool.Size == 0:
-		return v.fwd().work()
-	case poolsInTile(o.Pool):
-		return 0
+	case same && v.thinForward(o.Pool):
+		return byThin
+	case same && d.rowsForward(v, i.In[0].DType, o.Pool).rows > 0:
+		return byRows
+	case o.Pool.Size == 0 || poolsInTile(o.Pool):
+		return byGemm
 	}
-	return d.conv2DWork(unpooled(i, o, v)) + v.outputBytes(i.Out[0].DType)
+	return byParts
 }
 
-// sameDType: some kernels write what they read, half to half.
-func sameDType(i *program.Instr) bool { return i.In[0].DType == i.Out[0].DType }
+// conv2DWork is the workspace of the forward product.
+func (d *Device) conv2DWork(i *program.Instr, o program.Conv2D) int64 {
+	v := newConv(o.Conv, i.In[0], i.In[1])
+	switch d.forwardKernel(i, o, v) {
+	case byGemm:
+		if o.Pool.Size == 0 {
+			return v.fwd().work()
+		}
+	case byParts:
+		return d.conv2DWork(unpooled(i, o, v)) + v.outputBytes(i.Out[0].DType)
+	}
+	return 0
+}
 
 // unpooled is the instruction without its pool.
 func unpooled(i *program.Instr, o program.Conv2D, v conv) (*program.Instr, program.Conv2D) {
@@ -52,32 +72,26 @@ func conv2D(b *builder, i *program.Instr, o program.Conv2D) {
 	if o.Pool.Size > 0 {
 		e.argmax, e.pool = b.ptr(i.Out[1]), int32(o.Pool.Size*o.Pool.Size)
 	}
-	if b.convForward(i, o, v, e) {
-		return
-	}
-	e.c, e.argmax, e.pool = b.take(v.outputBytes(y.DType)), 0, 0
-	alone, op := unpooled(i, o, v)
-	b.convForward(alone, op, v, e)
-	b.pool("max_pool2d", o.Pool, b.ptr(y), b.ptr(i.Out[1]), e.c, y.Elems(), y.DType, []int{v.batch, v.oh, v.ow, v.oc}, o.ReLU)
+	b.convForward(i, o, v, e)
 }
 
-// convForward appends the one kernel for a convolution with its pool, and tells whether there is one.
-func (b *builder) convForward(i *program.Instr, o program.Conv2D, v conv, e epilogue) bool {
-	x, w := i.In[0], i.In[1]
-	k := b.d.rowsForward(v, x.DType, o.Pool)
-	switch {
-	case v.thinForward(o.Pool) && sameDType(i):
+func (b *builder) convForward(i *program.Instr, o program.Conv2D, v conv, e epilogue) {
+	x, w, y := i.In[0], i.In[1], i.Out[0]
+	switch b.d.forwardKernel(i, o, v) {
+	case byThin:
 		b.convThin(v, e, o.Pool, x, w)
-	case k.rows > 0 && sameDType(i):
+	case byRows:
 		var g outputGrad
 		g.setPool(o.Pool, v)
-		b.convRows(k, v, e, b.ptr(x), b.ptr(w), g, v.oc)
-	case o.Pool.Size == 0 || poolsInTile(o.Pool):
+		b.convRows(b.d.rowsForward(v, x.DType, o.Pool), v, e, b.ptr(x), b.ptr(w), g, v.oc)
+	case byGemm:
 		b.convGemm(i, o, v, e)
-	default:
-		return false
+	case byParts:
+		e.c, e.argmax, e.pool = b.take(v.outputBytes(y.DType)), 0, 0
+		alone, op := unpooled(i, o, v)
+		b.convForward(alone, op, v, e)
+		b.pool("max_pool2d", o.Pool, b.ptr(y), b.ptr(i.Out[1]), e.c, y.Elems(), y.DType, []int{v.batch, v.oh, v.ow, v.oc}, o.ReLU)
 	}
-	return true
 }
 
 // convGemm appends the product for any shape, with a pool whose windows fit into its tiles.
@@ -109,41 +123,32 @@ func conv2DGradW(b *builder, i *program.Instr, o program.Conv2DGradW) {
 	b.convGradW(newConv(o.Conv, x, dw), x, dw, 0, outputGrad{dy: b.ptr(dy)}, ref.Pool{})
 }
 
-// Which kernels compute a gradient. Those for any shape want the gradient at the convolution's own output in memory.
-type gradKernel int
-
-const (
-	gradGemm gradKernel = iota
-	gradRows
-	gradThin
-)
-
 // gradXKernel: the operands are of type t, dx of type out.
-func (d *Device) gradXKernel(v conv, t, out program.DType, p ref.Pool) gradKernel {
+func (d *Device) gradXKernel(v conv, t, out program.DType, p ref.Pool) convKernel {
 	if out == t && d.rowsGradX(v, t, p).rows > 0 {
-		return gradRows
+		return byRows
 	}
-	return gradGemm
+	return byGemm
 }
 
 // gradWKernel: dw may be float32 beside half operands.
-func (d *Device) gradWKernel(v conv, t program.DType, p ref.Pool) gradKernel {
+func (d *Device) gradWKernel(v conv, t program.DType, p ref.Pool) convKernel {
 	k, _ := d.rowsGradW(v, t, p)
 	switch {
 	case v.thinGradW(p):
-		return gradThin
+		return byThin
 	case k.rows > 0:
-		return gradRows
+		return byRows
 	}
-	return gradGemm
+	return byGemm
 }
 
 // gradWWork is the workspace of the weights' and, with bias, the bias's gradient.
 func (d *Device) gradWWork(v conv, t program.DType, p ref.Pool, bias bool) int64 {
 	switch d.gradWKernel(v, t, p) {
-	case gradThin:
+	case byThin:
 		return v.thinGradWWork()
-	case gradRows:
+	case byRows:
 		_, images := d.rowsGradW(v, t, p)
 		return v.rowsGradWWork(images)
 	}
@@ -155,7 +160,7 @@ func (d *Device) gradWWork(v conv, t program.DType, p ref.Pool, bias bool) int64
 }
 
 func (d *Device) gradXWork(v conv, t, out program.DType, p ref.Pool) int64 {
-	if d.gradXKernel(v, t, out, p) == gradRows {
+	if d.gradXKernel(v, t, out, p) == byRows {
 		return 0
 	}
 	return v.gradX().work()
@@ -164,7 +169,7 @@ func (d *Device) gradXWork(v conv, t, out program.DType, p ref.Pool) int64 {
 // convGradX appends the input's gradient; with a mask it is 0 where that is not above 0.
 func (b *builder) convGradX(v conv, dx, w *program.Value, mask ptr, g outputGrad, p ref.Pool) {
 	e := epilogue{c: b.ptr(dx), mask: mask}
-	if b.d.gradXKernel(v, w.DType, dx.DType, p) == gradRows {
+	if b.d.gradXKernel(v, w.DType, dx.DType, p) == byRows {
 		b.convRows(b.d.rowsGradX(v, w.DType, p), v, e, 0, b.ptr(w), g, v.c)
 		return
 	}
@@ -178,9 +183,9 @@ func (b *builder) convGradX(v conv, dx, w *program.Value, mask ptr, g outputGrad
 // convGradW appends the weights' gradient and, unless db is 0, the bias's.
 func (b *builder) convGradW(v conv, x, dw *program.Value, db ptr, g outputGrad, p ref.Pool) {
 	switch b.d.gradWKernel(v, x.DType, p) {
-	case gradThin:
+	case byThin:
 		b.convThinGradW(v, x, g, dw, db)
-	case gradRows:
+	case byRows:
 		k, images := b.d.rowsGradW(v, x.DType, p)
 		b.convRowsGradW(k, images, v, b.ptr(x), g, dw, db)
 	default:
@@ -199,7 +204,7 @@ func (b *builder) convGradW(v conv, x, dw *program.Value, db ptr, g outputGrad, 
 // and a kernel that reads it cannot undo them.
 func (d *Device) undoes(i *program.Instr, o program.Conv2DBackward, v conv) bool {
 	fused, t := o.Pool.Size > 0 || o.ReLU, i.In[0].DType
-	return fused && (d.gradWKernel(v, t, o.Pool) == gradGemm || o.NeedX && d.gradXKernel(v, t, last(i.Out).DType, o.Pool) == gradGemm)
+	return fused && (d.gradWKernel(v, t, o.Pool) == byGemm || o.NeedX && d.gradXKernel(v, t, last(i.Out).DType, o.Pool) == byGemm)
 }
 
 func last(vs []*program.Value) *program.Value { return vs[len(vs)-1] }
