@@ -49,6 +49,7 @@ type accumulateArgs struct {
 
 type gatherImagesArgs struct {
 	x, images, order, counters ptr
+	labels, allLabels          ptr
 	batch, h, w, c, shift      int32
 	key0, key1                 uint32
 	mean, std                  float32
@@ -79,6 +80,11 @@ type columnFinishArgs struct {
 	out, mean64, partials, variance ptr
 	blocks, rows, c, kind           int32
 	eps                             float32
+}
+
+type columnTotalsArgs struct {
+	sum    columnSumArgs
+	finish columnFinishArgs
 }
 
 type batchNormArgs struct {
@@ -149,6 +155,7 @@ type stepControlArgs struct {
 type ringRowArgs struct {
 	ring, counters, loss, correct, control, flags ptr
 	rows, samples, count                          int32
+	advance                                       advanceArgs
 }
 
 type advanceArgs struct {

@@ -198,26 +198,25 @@ func (d *Device) Compile(p *program.Program, s device.Store, scratch device.Aren
 	return e, nil
 }
 
-// program builds all instructions. Optimizer steps of one kind that follow each other become one launch.
+// program builds all instructions. Those that are merged count as the first of them.
 func (b *builder) program(p *program.Program, e *executable) error {
-	for n := 0; n < len(p.Instrs); n++ {
+	for n := 0; n < len(p.Instrs); {
 		i := p.Instrs[n]
 		f := table[reflect.TypeOf(i.Op)]
 		if f == nil {
 			return fmt.Errorf("instruction %d (%s): %w", n, i.Op.Name(), errNoKernel)
 		}
 		b.launches, b.work = nil, b.ptr(i.Work)
-		group := optimizerGroup(p.Instrs[n:])
-		if len(group) > 0 {
-			b.optimizers(group)
-		} else {
+		merged := b.merge(p.Instrs[n:])
+		if merged == 0 {
 			f(b, i)
 		}
 		if b.err != nil {
 			return fmt.Errorf("instruction %d (%s %s): %w", n, i.Layer, i.Op.Name(), b.err)
 		}
 		e.instrs = append(e.instrs, b.launches)
-		for range max(0, len(group)-1) {
+		n++
+		for range merged - 1 {
 			e.instrs = append(e.instrs, nil)
 			n++
 		}

@@ -67,13 +67,20 @@ func applyMask(b *builder, i *program.Instr, o program.ApplyMask) {
 	})
 }
 
-func gatherImages(b *builder, i *program.Instr, o program.GatherImages) {
+func gatherImages(b *builder, i *program.Instr, o program.GatherImages) { b.gatherImages(i, o, nil) }
+
+// gatherImages appends the batch's images, and with an instruction for them its labels.
+func (b *builder) gatherImages(i *program.Instr, o program.GatherImages, labels *program.Instr) {
 	s, x := i.In[0].Shape, i.Out[0]
 	key := philox.Key(o.Seed)
-	elementwise(b, "gather_images"+suffix(x.DType), x.Elems(), gatherImagesArgs{
+	a := gatherImagesArgs{
 		x: b.ptr(x), images: b.ptr(i.In[0]), order: b.ptr(i.In[1]), counters: b.ptr(i.In[2]), batch: int32(x.Shape[0]),
 		h: int32(s[1]), w: int32(s[2]), c: int32(s[3]), shift: int32(o.Shift), key0: key[0], key1: key[1], mean: o.Mean, std: o.Std,
-	})
+	}
+	if labels != nil {
+		a.labels, a.allLabels = b.ptr(labels.Out[0]), b.ptr(labels.In[0])
+	}
+	elementwise(b, "gather_images"+suffix(x.DType), x.Elems(), a)
 }
 
 func gatherRows(b *builder, i *program.Instr, _ program.GatherRows) {

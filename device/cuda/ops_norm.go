@@ -31,15 +31,19 @@ func columnWork(v *program.Value) int64 {
 	return alignUp(8 * int64(ceilDiv(v.Elems()/c, sumRows)) * int64(c))
 }
 
-// columnSums appends the two launches of a sum over all but the last dimension of x, in float64: partials, then
-// out. at is where x lies; sum and finish say what is summed and how it ends.
+// columnSums appends the launches of a sum over all but the last dimension of x, in float64: one for few rows, else one for partials
+// and one for out. at is where x lies; sum and finish say what is summed and how it ends.
 func (b *builder) columnSums(x *program.Value, at ptr, out ptr, sum columnSumArgs, finish columnFinishArgs) {
 	c := channels(x)
 	rows := x.Elems() / c
 	blocks := ceilDiv(rows, sumRows)
 	sum.x, sum.rows, sum.c = at, int32(rows), int32(c)
-	add(b, "column_sums"+suffix(x.DType), [3]int{ceilDiv(c, sumChannels), blocks, 1}, threads, sum)
 	finish.out, finish.partials, finish.blocks, finish.rows, finish.c = out, sum.partials, int32(blocks), int32(rows), int32(c)
+	if blocks == 1 {
+		add(b, "column_totals"+suffix(x.DType), [3]int{ceilDiv(c, sumChannels), 1, 1}, threads, columnTotalsArgs{sum, finish})
+		return
+	}
+	add(b, "column_sums"+suffix(x.DType), [3]int{ceilDiv(c, sumChannels), blocks, 1}, threads, sum)
 	add(b, "column_finish", [3]int{ceilDiv(c, sumElems), 1, 1}, threads, finish)
 }
 

@@ -55,8 +55,10 @@ func scale(b *builder, i *program.Instr, _ program.Scale) {
 	scalar(b, "scale", scalarArgs{out: b.ptr(i.Out[0]), a: b.ptr(i.In[0]), b: b.ptr(i.In[1])})
 }
 
-func advance(b *builder, i *program.Instr, o program.Advance) {
-	scalar(b, "advance", advanceArgs{counters: b.ptr(i.InOut[0]), samples: int32(o.Samples), attempt: int32of(o.Attempt)})
+func advance(b *builder, i *program.Instr, o program.Advance) { scalar(b, "advance", b.advanceArgs(i, o)) }
+
+func (b *builder) advanceArgs(i *program.Instr, o program.Advance) advanceArgs {
+	return advanceArgs{counters: b.ptr(i.InOut[0]), samples: int32(o.Samples), attempt: int32of(o.Attempt)}
 }
 
 func addScalar(b *builder, i *program.Instr, o program.AddScalar) {
@@ -67,10 +69,13 @@ func addScalar(b *builder, i *program.Instr, o program.AddScalar) {
 	scalar(b, "add_scalar", a)
 }
 
-func ringRow(b *builder, i *program.Instr, o program.RingRow) {
+func ringRow(b *builder, i *program.Instr, o program.RingRow) { b.ringRow(i, o, advanceArgs{}) }
+
+// ringRow appends the row and what follows it.
+func (b *builder) ringRow(i *program.Instr, o program.RingRow, then advanceArgs) {
 	a := ringRowArgs{
 		ring: b.ptr(i.InOut[0]), counters: b.ptr(i.In[0]), loss: b.ptr(i.In[1]),
-		rows: int32(i.InOut[0].Shape[0]), samples: int32(o.Samples),
+		rows: int32(i.InOut[0].Shape[0]), samples: int32(o.Samples), advance: then,
 	}
 	next := 2
 	if o.HasCorrect {
@@ -83,23 +88,9 @@ func ringRow(b *builder, i *program.Instr, o program.RingRow) {
 	scalar(b, "ring_row", a)
 }
 
-// optimizer builds one optimizer step; Compile merges those that follow each other.
+// optimizer builds one optimizer step; merge.go has those that follow each other.
 func optimizer[O program.OptimizerStep](b *builder, i *program.Instr, _ O) {
 	b.optimizers([]*program.Instr{i})
-}
-
-// optimizerGroup gives the instructions at the start that are the same optimizer with the same control: one launch
-// updates their parameters, which have nothing to do with each other.
-func optimizerGroup(instrs []*program.Instr) []*program.Instr {
-	first, ok := instrs[0].Op.(program.OptimizerStep)
-	if !ok {
-		return nil
-	}
-	n := 1
-	for n < len(instrs) && instrs[n].Op == first && instrs[n].In[1] == instrs[0].In[1] && instrs[n].In[2] == instrs[0].In[2] {
-		n++
-	}
-	return instrs[:n]
 }
 
 // coefficientBytes is room for the coefficients of any optimizer.
@@ -159,5 +150,5 @@ func (a *optimizerArgs) attributes(op program.OptimizerStep) string {
 		a.hyper = [4]float64{o.LRDecay, o.Eps, o.WeightDecay}
 		return "adagrad"
 	}
-	return op.Name() // has no kernel; find says so
+	return op.Name() // has no kernel; check says so
 }

@@ -3,10 +3,13 @@
 #include "common.h"
 #include "philox.h"
 
+// GatherImagesArgs: with labels, those of the batch are gathered too.
 struct GatherImagesArgs {
   void *x;
   const unsigned char *images;
   const int *order, *counters;
+  int *labels;
+  const int *all_labels;
   int batch, h, w, c, shift;
   unsigned key0, key1;
   float mean, std;
@@ -18,6 +21,7 @@ template <class T> __device__ __forceinline__ void gather_images(const GatherIma
   each(a.batch * elems, [&](int i) {
     int n = i / elems, e = i % elems;
     int p = position + n;
+    if (a.labels && e == 0) a.labels[n] = a.all_labels[a.order[p]];
     size_t image = static_cast<size_t>(a.order[p]) * elems;
     unsigned byte = 0;
     if (a.shift == 0) {

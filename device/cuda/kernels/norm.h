@@ -21,15 +21,17 @@ struct ColumnSumArgs {
   int rows, c, kind;
 };
 
-template <class T> __device__ __forceinline__ void column_sums(const ColumnSumArgs &a) {
+// column_sum adds up the rows of block row `block` for this lane's channel; warp 0 gets the sum.
+template <class T> __device__ __forceinline__ double column_sum(const ColumnSumArgs &a, int block) {
   SHARED(double, sums, THREADS);
   const T *x = static_cast<const T *>(a.x), *dy = static_cast<const T *>(a.dy);
   int c = blockIdx.x * SUM_CHANNELS + threadIdx.x % SUM_CHANNELS, warp = threadIdx.x / SUM_CHANNELS;
-  int end = min(static_cast<int>(blockIdx.y + 1) * SUM_ROWS, a.rows);
+  int end = min((block + 1) * SUM_ROWS, a.rows);
   double sum = 0;
   if (c < a.c) {
     double m = a.kind == SQUARES ? a.mean64[c] : a.kind == SLOPES ? static_cast<double>(a.mean[c]) : 0;
-    for (int r = blockIdx.y * SUM_ROWS + warp; r < end; r += THREADS / SUM_CHANNELS) {
+#pragma unroll 8
+    for (int r = block * SUM_ROWS + warp; r < end; r += THREADS / SUM_CHANNELS) {
       size_t i = static_cast<size_t>(r) * a.c + c;
       double v = static_cast<double>(to_float(x[i])) - m;
       if (a.kind == SQUARES) v *= v;
@@ -39,9 +41,14 @@ template <class T> __device__ __forceinline__ void column_sums(const ColumnSumAr
   }
   sums[threadIdx.x] = sum;
   __syncthreads();
-  if (warp > 0 || c >= a.c) return;
-  for (int k = 1; k < THREADS / SUM_CHANNELS; k++) sum += sums[k * SUM_CHANNELS + threadIdx.x];
-  a.partials[static_cast<size_t>(blockIdx.y) * a.c + c] = sum;
+  for (int k = 1; k < THREADS / SUM_CHANNELS && warp == 0; k++) sum += sums[k * SUM_CHANNELS + threadIdx.x];
+  return sum;
+}
+
+template <class T> __device__ __forceinline__ void column_sums(const ColumnSumArgs &a) {
+  double sum = column_sum<T>(a, blockIdx.y);
+  int c = blockIdx.x * SUM_CHANNELS + threadIdx.x;
+  if (threadIdx.x < SUM_CHANNELS && c < a.c) a.partials[static_cast<size_t>(blockIdx.y) * a.c + c] = sum;
 }
 
 // How column_finish ends a sum.
@@ -60,17 +67,32 @@ struct ColumnFinishArgs {
   float eps;
 };
 
-// column_finish adds the partials of SUM_ELEMS channels a block, as sum_partials does.
-KERNEL(column_finish, THREADS, (ColumnFinishArgs a)) {
-  int c = blockIdx.x * SUM_ELEMS + threadIdx.x % SUM_ELEMS;
-  double sum = sum_partials(a.partials, a.blocks, a.c, c);
-  if (threadIdx.x >= SUM_ELEMS || c >= a.c) return;
+__device__ __forceinline__ void finish_column(const ColumnFinishArgs &a, int c, double sum) {
   if (a.kind == MEAN) {
     sum /= a.rows;
     if (a.mean64) a.mean64[c] = sum;
   }
   if (a.kind == INVERSE_STD) sum /= sqrt(static_cast<double>(a.variance[c]) + static_cast<double>(a.eps));
   a.out[c] = static_cast<float>(sum);
+}
+
+// column_finish adds the partials of SUM_ELEMS channels a block, as sum_partials does.
+KERNEL(column_finish, THREADS, (ColumnFinishArgs a)) {
+  int c = blockIdx.x * SUM_ELEMS + threadIdx.x % SUM_ELEMS;
+  double sum = sum_partials(a.partials, a.blocks, a.c, c);
+  if (threadIdx.x < SUM_ELEMS && c < a.c) finish_column(a, c, sum);
+}
+
+// column_totals is both where there is one block of rows.
+struct ColumnTotalsArgs {
+  ColumnSumArgs sum;
+  ColumnFinishArgs finish;
+};
+
+template <class T> __device__ __forceinline__ void column_totals(const ColumnTotalsArgs &a) {
+  double sum = column_sum<T>(a.sum, 0);
+  int c = blockIdx.x * SUM_CHANNELS + threadIdx.x;
+  if (threadIdx.x < SUM_CHANNELS && c < a.sum.c) finish_column(a.finish, c, sum);
 }
 
 struct BatchNormArgs {
@@ -137,6 +159,7 @@ KERNEL(commit_running, THREADS, (CommitArgs a)) {
 
 #define NORM(S, T) \
   KERNEL(column_sums_##S, THREADS, (ColumnSumArgs a)) { column_sums<T>(a); } \
+  KERNEL(column_totals_##S, THREADS, (ColumnTotalsArgs a)) { column_totals<T>(a); } \
   KERNEL(batch_norm_##S, THREADS, (BatchNormArgs a)) { batch_norm<T>(a); } \
   KERNEL(batch_norm_grad_x_##S, THREADS, (BatchNormArgs a)) { batch_norm_grad_x<T>(a); }
 TYPES(NORM)

@@ -125,6 +125,18 @@ KERNEL(step_control, 1, (StepControlArgs a)) {
   update_scale(a, bad);
 }
 
+struct AdvanceArgs {
+  int *counters;
+  int samples, attempt;
+};
+
+__device__ __forceinline__ void advance_counters(const AdvanceArgs &a) {
+  a.counters[POSITION] += a.samples;
+  a.counters[ATTEMPTS] += a.attempt;
+}
+
+KERNEL(advance, 1, (AdvanceArgs a)) { advance_counters(a); }
+
 // The columns of the metrics ring, numbered as in package program.
 enum Ring { RING_LOSS, RING_CORRECT, RING_COUNT, RING_GRAD_NORM, RING_LOSS_SCALE, RING_SKIPPED, RING_LR, RING_FIRST_BAD, NUM_RING };
 
@@ -136,9 +148,10 @@ struct RingRowArgs {
   const float *control; // null in evaluation, as flags
   const int *flags;
   int rows, samples, count;
+  AdvanceArgs advance; // what follows the row in the step; its counters are null where nothing does
 };
 
-KERNEL(ring_row, 1, (RingRowArgs a)) {
+__device__ __forceinline__ void fill_row(const RingRowArgs &a) {
   float *row = a.ring + static_cast<size_t>((a.counters[ATTEMPTS] - 1) % a.rows) * NUM_RING;
   for (int k = 0; k < NUM_RING; k++) row[k] = 0;
   row[RING_LOSS] = *a.loss;
@@ -156,14 +169,9 @@ KERNEL(ring_row, 1, (RingRowArgs a)) {
     }
 }
 
-struct AdvanceArgs {
-  int *counters;
-  int samples, attempt;
-};
-
-KERNEL(advance, 1, (AdvanceArgs a)) {
-  a.counters[POSITION] += a.samples;
-  a.counters[ATTEMPTS] += a.attempt;
+KERNEL(ring_row, 1, (RingRowArgs a)) {
+  fill_row(a);
+  if (a.advance.counters) advance_counters(a.advance);
 }
 
 struct ScalarArgs {
