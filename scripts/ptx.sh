@@ -30,6 +30,11 @@ for m in $modules; do
 	fi
 done
 
+if grep -n 'wmma.load' ptx/*.ptx | grep -v '\.shared'; then
+	echo "ptx: a fragment is loaded by a generic address (kernels/shared_fragment.h)" >&2
+	exit 1
+fi
+
 for sm in 75 80 86 89 90; do
 	for m in $modules; do
 		[ "$sm" -ge "${m#*:}" ] || continue

@@ -15,8 +15,8 @@ type castArgs struct {
 }
 
 type zeroArgs struct {
-	x ptr
-	n int32
+	x          ptr
+	n, vectors int32
 }
 
 type activationArgs struct {

@@ -3,8 +3,10 @@
 package cuda
 
 import (
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -54,6 +56,12 @@ func TestSlices(t *testing.T) {
 	}
 	for n, m := range newKernels(90).sources {
 		all := m.head + m.functions
+		for _, line := range strings.Split(m.slice(slices.Collect(maps.Keys(m.kernels)))[len(m.head):], "\n") {
+			word, _, _ := strings.Cut(line, " ")
+			if strings.HasPrefix(word, ".") && !slices.Contains([]string{".visible", ".func", ".maxntid", ".minnctapersm"}, word) {
+				t.Errorf("module %d: %s between the kernels: no slice without the kernel before it would have that", n, line)
+			}
+		}
 		for name, e := range m.kernels {
 			all += e.text
 			c := exec.Command(ptxas, "-O0", "-arch=sm_90", "-o", os.DevNull, "-")
@@ -104,9 +112,9 @@ func TestWritePastEnd(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		args := zeroArgs{x: p, n: 1001}
+		args := zeroArgs{x: p, n: 1001, vectors: 63}
 		b := &builder{d: d}
-		elementwise(b, "zero", 1, args)
+		elementwise(b, "zero", 63, args)
 		ls, err := b.ready()
 		if err != nil {
 			return err

@@ -46,3 +46,13 @@ func TestLargeTile(t *testing.T) {
 		}
 	}
 }
+
+// TestManyRows: a product of more rows than 65535 tiles have is launched; other directions of a grid end there.
+func TestManyRows(t *testing.T) {
+	d := open(t, "", Options{})
+	onThread(t, d, func() error {
+		b := &builder{d: d}
+		multiply(b, "conv2d", newProduct(8192*26*26, 32, 9), program.Float32, program.Float32, epilogue{}, func(e epilogue) convArgs { return convArgs{out: e} })
+		return b.err
+	})
+}

@@ -62,6 +62,14 @@ func (v conv) outputBytes(d program.DType) int64 {
 	return alignUp(int64(v.pixels()) * int64(v.oc) * int64(d.Size()))
 }
 
+// takeOutput is room for it in the workspace.
+func (b *builder) takeOutput(v conv, d program.DType) ptr {
+	if n := v.pixels() * v.oc; n > maxElems {
+		b.failf("the convolution has %d outputs before its pool, at most %d: %w", n, maxElems, errNoKernel)
+	}
+	return b.take(v.outputBytes(d))
+}
+
 func conv2D(b *builder, i *program.Instr, o program.Conv2D) {
 	v := newConv(o.Conv, i.In[0], i.In[1])
 	y := i.Out[0]
@@ -87,7 +95,7 @@ func (b *builder) convForward(i *program.Instr, o program.Conv2D, v conv, e epil
 	case byGemm:
 		b.convGemm(i, o, v, e)
 	case byParts:
-		e.c, e.argmax, e.pool = b.take(v.outputBytes(y.DType)), 0, 0
+		e.c, e.argmax, e.pool = b.takeOutput(v, y.DType), 0, 0
 		alone, op := unpooled(i, o, v)
 		b.convForward(alone, op, v, e)
 		b.pool("max_pool2d", o.Pool, b.ptr(y), b.ptr(i.Out[1]), e.c, y.Elems(), y.DType, []int{v.batch, v.oh, v.ow, v.oc}, o.ReLU)
@@ -268,7 +276,7 @@ func conv2DBackward(b *builder, i *program.Instr, o program.Conv2DBackward) {
 // outputGrad makes the gradient at the convolution's own output in the workspace: dy with the pool or ReLU undone.
 func (b *builder) outputGrad(i *program.Instr, o program.Conv2DBackward, v conv) ptr {
 	d, dy := i.In[0].DType, b.ptr(i.In[2])
-	dz := b.take(v.outputBytes(d))
+	dz := b.takeOutput(v, d)
 	if o.Pool.Size == 0 {
 		b.activationGrad(dz, i.In[3], dy, ref.ReLU)
 		return dz

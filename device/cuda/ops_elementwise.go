@@ -19,7 +19,8 @@ func zero(b *builder, i *program.Instr, _ program.Zero) {
 		b.failf("%s has %d bytes, at most %d: %w", i.InOut[0].Name, n, maxElems, errNoKernel)
 		return
 	}
-	elementwise(b, "zero", int(n), zeroArgs{x: b.ptr(i.InOut[0]), n: int32(n)})
+	vectors := ceilDiv(int(n), 16)
+	elementwise(b, "zero", vectors, zeroArgs{x: b.ptr(i.InOut[0]), n: int32(n), vectors: int32(vectors)})
 }
 
 func activation(b *builder, i *program.Instr, o program.Activation) {

@@ -87,7 +87,7 @@ func multiply[A any](b *builder, name string, p product, d, out program.DType, e
 	if e.splits > 1 {
 		e.partials = b.take(p.work())
 	}
-	grid := [3]int{ceilDiv(p.n, p.tile.columns), ceilDiv(p.m, p.tile.rows), int(e.splits)}
+	grid := [3]int{ceilDiv(p.m, p.tile.rows), ceilDiv(p.n, p.tile.columns), int(e.splits)}
 	add(b, name+p.tile.name+b.d.arithmetic(d), grid, p.tile.threads, args(e))
 	if e.splits > 1 {
 		add(b, "matmul_finish"+suffix(d), [3]int{ceilDiv(p.m*p.n, sumElems), 1, 1}, threads, e)

@@ -55,7 +55,9 @@ func scale(b *builder, i *program.Instr, _ program.Scale) {
 	scalar(b, "scale", scalarArgs{out: b.ptr(i.Out[0]), a: b.ptr(i.In[0]), b: b.ptr(i.In[1])})
 }
 
-func advance(b *builder, i *program.Instr, o program.Advance) { scalar(b, "advance", b.advanceArgs(i, o)) }
+func advance(b *builder, i *program.Instr, o program.Advance) {
+	scalar(b, "advance", b.advanceArgs(i, o))
+}
 
 func (b *builder) advanceArgs(i *program.Instr, o program.Advance) advanceArgs {
 	return advanceArgs{counters: b.ptr(i.InOut[0]), samples: int32(o.Samples), attempt: int32of(o.Attempt)}

@@ -123,13 +123,13 @@ template <class T, class Element, int K, int BN, bool GRAD> struct ConvRows {
         A x[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-          nvcuda::wmma::load_matrix_sync(x[i], rows + i * 16 * K, K);
+          load_shared(x[i], rows + i * 16 * K, K);
           round_operand<T>(x[i]);
         }
 #pragma unroll
         for (int j = 0; j < BN / 16; j++) {
           B w;
-          nvcuda::wmma::load_matrix_sync(w, ws + (GRAD ? j * 16 * LDB : j * 16), LDB);
+          load_shared(w, ws + (GRAD ? j * 16 * LDB : j * 16), LDB);
           round_operand<T>(w);
 #pragma unroll
           for (int i = 0; i < 2; i++) nvcuda::wmma::mma_sync(acc[i][j], x[i], w, acc[i][j]);
@@ -157,7 +157,7 @@ template <class T, class Element, int K, int BN, bool GRAD> struct ConvRows {
     for (int j = 0; j < BN / 16; j++) {
       __syncthreads();
       for (int i = 0; i < 2; i++)
-        nvcuda::wmma::store_matrix_sync(memory + (threadIdx.x / 32 * 32 + i * 16) * LDE, acc[i][j], LDE, nvcuda::wmma::mem_row_major);
+        store_shared(memory + (threadIdx.x / 32 * 32 + i * 16) * LDE, acc[i][j], LDE);
       __syncthreads();
       int col = n0 + j * 16;
       if (col >= a.out.n) continue;

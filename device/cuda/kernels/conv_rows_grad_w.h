@@ -2,7 +2,8 @@
 //
 //	dW[tap] = sum over p of x[p + kh·w + kw]ᵀ · dz[p],  dz 0 beyond oh and ow.
 //
-// A block has a warp for each tap and one for the bias, which multiplies ones: every warp keeps the sums of 32 input channels by
+// A block has a warp for each tap and one for the bias, which multiplies ones (so in tf32 the bias's gradient too is a sum of dz
+// rounded to 10 bits): every warp keeps the sums of 32 input channels by
 // BN output channels while the block walks over its images, some rows at a time. Each block writes float32 partials; their sum
 // is conv_rows_grad_w_finish. Launch: grid (OC/BN, C/32, splits), rounded up, of 32·(taps + 1) threads.
 #pragma once
@@ -95,13 +96,13 @@ template <class T, class Element, int K, int BN> struct ConvRowsGradW {
 #pragma unroll
       for (int i = 0; i < 2; i++)
         if (tap() < taps()) {
-          nvcuda::wmma::load_matrix_sync(x[i], rows + i * X * S, S);
+          load_shared(x[i], rows + i * X * S, S);
           round_operand<T>(x[i]);
         }
 #pragma unroll
       for (int j = 0; j < BN / 16; j++) {
         B dz;
-        nvcuda::wmma::load_matrix_sync(dz, dz0 + j * 16, LDZ);
+        load_shared(dz, dz0 + j * 16, LDZ);
         round_operand<T>(dz);
 #pragma unroll
         for (int i = 0; i < 2; i++) nvcuda::wmma::mma_sync(acc[i][j], x[i], dz, acc[i][j]);

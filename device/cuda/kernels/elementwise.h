@@ -1,7 +1,7 @@
 // Kernels that compute one element from the same element of their operands. Definitions: package ref, activation.go and
 // dropout.go. Activations other than relu are computed in float32.
 #pragma once
-#include "common.h"
+#include "epilogue.h"
 #include "philox.h"
 
 struct CastArgs {
@@ -16,11 +16,14 @@ KERNEL(cast, THREADS, (CastArgs a)) {
 
 struct ZeroArgs {
   unsigned char *x;
-  int n;
+  int n, vectors; // bytes, and vectors of 16 that have them
 };
 
 KERNEL(zero, THREADS, (ZeroArgs a)) {
-  each(a.n, [&](int i) { a.x[i] = 0; });
+  each(a.vectors, [&](int i) {
+    if (16 * i + 16 <= a.n) return store_vec(a.x + 16 * i, Vec{});
+    for (int k = 16 * i; k < a.n; k++) a.x[k] = 0;
+  });
 }
 
 // The activations, numbered as ref.Activation.

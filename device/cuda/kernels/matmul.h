@@ -5,7 +5,7 @@
 // source's business (sources.h); how two tiles are multiplied is the unit's (units.h): tensor cores or plain arithmetic.
 //
 // With several splits, each block sums one part of K into a float32 partial [splits,M,N], and matmul_finish (splits.h) adds the
-// partials in order. Launch: grid (N/BN, M/BM, splits), rounded up.
+// partials in order. Launch: grid (M/BM, N/BN, splits), rounded up: M has no limit there.
 #pragma once
 #include "epilogue.h"
 
@@ -25,7 +25,7 @@ constexpr int PART = 64; // rows of a tile that go through shared memory at a ti
 
 // finish_part writes a part of the tile, from its row r0 on, which lies in shared memory.
 template <class T, class Tile> __device__ __forceinline__ void finish_part(const Epilogue &p, const float *part, int ld, int r0) {
-  int m0 = blockIdx.y * Tile::BM + r0, n0 = blockIdx.x * Tile::BN;
+  int m0 = blockIdx.x * Tile::BM + r0, n0 = blockIdx.y * Tile::BN;
   bool octets = p.n % 8 == 0;
   int width = octets ? 8 : 1, columns = Tile::BN / width, group = p.pool ? p.pool : 1; // rows that make one
   for (int e = threadIdx.x; e < PART / group * columns; e += Tile::THREADS) {

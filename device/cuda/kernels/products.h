@@ -12,24 +12,24 @@ struct LinearArgs {
 // y = x·w: x [M,K], w [K,N].
 template <class T, class Tile, template <class, bool, bool> class Unit> __device__ __forceinline__ void linear(const LinearArgs &p) {
   const Epilogue &o = p.out;
-  Source<T, Tile, Rows<T, true>, Tile::BM, Tile::BK> a(Rows<T, true>(p.a, o.m, o.k, blockIdx.y * Tile::BM), p.vec_a);
-  Source<T, Tile, Rows<T, false>, Tile::BK, Tile::BN> b(Rows<T, false>(p.b, o.k, o.n, blockIdx.x * Tile::BN), p.vec_b);
+  Source<T, Tile, Rows<T, true>, Tile::BM, Tile::BK> a(Rows<T, true>(p.a, o.m, o.k, blockIdx.x * Tile::BM), p.vec_a);
+  Source<T, Tile, Rows<T, false>, Tile::BK, Tile::BN> b(Rows<T, false>(p.b, o.k, o.n, blockIdx.y * Tile::BN), p.vec_b);
   matmul<T, Tile, Unit<Tile, false, false>>(o, a, b);
 }
 
 // dx = dy·wᵀ: dy [M,K], w [N,K].
 template <class T, class Tile, template <class, bool, bool> class Unit> __device__ __forceinline__ void linear_grad_x(const LinearArgs &p) {
   const Epilogue &o = p.out;
-  Source<T, Tile, Rows<T, true>, Tile::BM, Tile::BK> a(Rows<T, true>(p.a, o.m, o.k, blockIdx.y * Tile::BM), p.vec_a);
-  Source<T, Tile, Rows<T, true>, Tile::BN, Tile::BK> b(Rows<T, true>(p.b, o.n, o.k, blockIdx.x * Tile::BN), p.vec_b);
+  Source<T, Tile, Rows<T, true>, Tile::BM, Tile::BK> a(Rows<T, true>(p.a, o.m, o.k, blockIdx.x * Tile::BM), p.vec_a);
+  Source<T, Tile, Rows<T, true>, Tile::BN, Tile::BK> b(Rows<T, true>(p.b, o.n, o.k, blockIdx.y * Tile::BN), p.vec_b);
   matmul<T, Tile, Unit<Tile, false, true>>(o, a, b);
 }
 
 // dw = xᵀ·dy: x [K,M], dy [K,N].
 template <class T, class Tile, template <class, bool, bool> class Unit> __device__ __forceinline__ void linear_grad_w(const LinearArgs &p) {
   const Epilogue &o = p.out;
-  Source<T, Tile, Rows<T, false>, Tile::BK, Tile::BM> a(Rows<T, false>(p.a, o.k, o.m, blockIdx.y * Tile::BM), p.vec_a);
-  Source<T, Tile, Rows<T, false>, Tile::BK, Tile::BN> b(Rows<T, false>(p.b, o.k, o.n, blockIdx.x * Tile::BN), p.vec_b);
+  Source<T, Tile, Rows<T, false>, Tile::BK, Tile::BM> a(Rows<T, false>(p.a, o.k, o.m, blockIdx.x * Tile::BM), p.vec_a);
+  Source<T, Tile, Rows<T, false>, Tile::BK, Tile::BN> b(Rows<T, false>(p.b, o.k, o.n, blockIdx.y * Tile::BN), p.vec_b);
   matmul<T, Tile, Unit<Tile, true, false>>(o, a, b);
 }
 
@@ -37,7 +37,7 @@ template <class T, class Tile, template <class, bool, bool> class Unit> __device
 template <class T, template <class, bool, bool> class Unit> __device__ __forceinline__ void conv2d(const ConvArgs &p) {
   SHARED(Pixel, table, BM);
   Source<T, SmallTile<T>, ConvPixels<T>, BM, BK> a(ConvPixels<T>(p, table), p.vec_a);
-  Source<T, SmallTile<T>, Rows<T, false>, BK, BN> b(Rows<T, false>(p.b, p.out.k, p.out.n, blockIdx.x * BN), p.vec_b);
+  Source<T, SmallTile<T>, Rows<T, false>, BK, BN> b(Rows<T, false>(p.b, p.out.k, p.out.n, blockIdx.y * BN), p.vec_b);
   matmul<T, SmallTile<T>, Unit<SmallTile<T>, false, false>>(p.out, a, b);
 }
 
@@ -53,7 +53,7 @@ template <class T, template <class, bool, bool> class Unit> __device__ __forcein
 template <class T, template <class, bool, bool> class Unit> __device__ __forceinline__ void conv2d_grad_w(const ConvArgs &p) {
   SHARED(Pixel, table, 2 * BK);
   Source<T, SmallTile<T>, ConvWindows<T>, BK, BM> a(ConvWindows<T>(p, table), p.vec_a);
-  Source<T, SmallTile<T>, Rows<T, false>, BK, BN> b(Rows<T, false>(p.b, p.out.k, p.out.n, blockIdx.x * BN), p.vec_b);
+  Source<T, SmallTile<T>, Rows<T, false>, BK, BN> b(Rows<T, false>(p.b, p.out.k, p.out.n, blockIdx.y * BN), p.vec_b);
   matmul<T, SmallTile<T>, Unit<SmallTile<T>, true, false>>(p.out, a, b);
 }
 

@@ -118,7 +118,7 @@ template <class T> struct ConvPixels {
 
   __device__ __forceinline__ void prepare(int k, int e) {
     k0 = k, end = e;
-    if (!ready && threadIdx.x < BM) table[threadIdx.x] = output_pixel(a, blockIdx.y * BM + threadIdx.x, a.out.m);
+    if (!ready && threadIdx.x < BM) table[threadIdx.x] = output_pixel(a, blockIdx.x * BM + threadIdx.x, a.out.m);
     ready = true;
   }
 
@@ -141,7 +141,7 @@ template <class T> struct ConvGradPixels {
   __device__ __forceinline__ void prepare(int k, int e) {
     k0 = k, end = e;
     if (!ready && threadIdx.x < BM) {
-      int m = blockIdx.y * BM + threadIdx.x;
+      int m = blockIdx.x * BM + threadIdx.x;
       Pixel p = {-1, 0, 0};
       if (m < a.out.m) p = Pixel{m / (a.w * a.h) * a.oh * a.ow * a.oc, m / a.w % a.h + a.pad, m % a.w + a.pad};
       table[threadIdx.x] = p;
@@ -168,7 +168,7 @@ template <class T> struct ConvGradWeights {
   __device__ __forceinline__ void prepare(int k, int e) { k0 = k, end = e; }
 
   __device__ __forceinline__ const T *at(int r, int col) const {
-    int k = k0 + col, c = blockIdx.x * BN + r;
+    int k = k0 + col, c = blockIdx.y * BN + r;
     if (k >= end || c >= a.c) return nullptr;
     return static_cast<const T *>(a.b) + (static_cast<size_t>(k / a.oc) * a.c + c) * a.oc + k % a.oc;
   }
@@ -188,7 +188,7 @@ template <class T> struct ConvWindows {
   }
 
   __device__ __forceinline__ const T *at(int r, int col) const {
-    int m = blockIdx.y * BM + col, c = m % a.c, tap = m / a.c;
+    int m = blockIdx.x * BM + col, c = m % a.c, tap = m / a.c;
     Pixel p = table[half + r];
     return m < a.out.m ? inside<T>(a.a, p.image, p.h + tap / a.kw, p.w + tap % a.kw, a.h, a.w, a.c, c) : nullptr;
   }

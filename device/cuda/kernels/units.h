@@ -2,6 +2,7 @@
 // B_T. Rows are 16 bytes longer than their elements, which spreads them over the banks. The result leaves in parts of PART rows.
 #pragma once
 #include "matmul.h"
+#include "shared_fragment.h"
 
 template <class T, class Tile, bool A_T, bool B_T> struct Tiles {
   static constexpr int BM = Tile::BM, BN = Tile::BN, BK = Tile::BK, PAD = 16 / sizeof(T);
@@ -48,13 +49,13 @@ template <class T, class Element, int K, class Tile, bool A_T, bool B_T> struct 
 #pragma unroll
       for (int j = 0; j < 2; j++) {
         int col = n + 16 * j;
-        nvcuda::wmma::load_matrix_sync(b[j], bs + (B_T ? col * L::LDB + k : k * L::LDB + col), L::LDB);
+        load_shared(b[j], bs + (B_T ? col * L::LDB + k : k * L::LDB + col), L::LDB);
         round_operand<T>(b[j]);
       }
 #pragma unroll
       for (int i = 0; i < ROWS; i++) {
         int row = m + 16 * i;
-        nvcuda::wmma::load_matrix_sync(a[i], as + (A_T ? k * L::LDA + row : row * L::LDA + k), L::LDA);
+        load_shared(a[i], as + (A_T ? k * L::LDA + row : row * L::LDA + k), L::LDA);
         round_operand<T>(a[i]);
 #pragma unroll
         for (int j = 0; j < 2; j++) nvcuda::wmma::mma_sync(acc[i][j], a[i], b[j], acc[i][j]);
@@ -68,7 +69,7 @@ template <class T, class Element, int K, class Tile, bool A_T, bool B_T> struct 
     for (int i = 0; i < ROWS; i++)
 #pragma unroll
       for (int j = 0; j < 2; j++)
-        nvcuda::wmma::store_matrix_sync(part + (row0() % PART + 16 * i) * L::LDC + col0() + 16 * j, acc[i][j], L::LDC, nvcuda::wmma::mem_row_major);
+        store_shared(part + (row0() % PART + 16 * i) * L::LDC + col0() + 16 * j, acc[i][j], L::LDC);
   }
 };
 

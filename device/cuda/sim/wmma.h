@@ -73,7 +73,7 @@ template <class Use, int K, class T, class Layout, class V> void load_matrix_syn
   elements(f, [=](V &x, int r, int c) { x = std::is_same<Layout, col_major>::value ? p[c * ld + r] : p[r * ld + c]; });
 }
 
-template <int K> void store_matrix_sync(float *p, fragment<accumulator, 16, 16, K, float> &f, unsigned ld, layout_t layout) {
+template <int K> void store_matrix_sync(float *p, const fragment<accumulator, 16, 16, K, float> &f, unsigned ld, layout_t layout) {
   check_access(p, ld);
   elements(f, [=](float x, int r, int c) { (layout == mem_col_major ? p[c * ld + r] : p[r * ld + c]) = x; });
 }
