@@ -84,7 +84,7 @@ func (d *Device) rowsGradW(v conv, t program.DType, p ref.Pool) (k rowsKernel, i
 		return rowsKernel{}, 0
 	}
 	k = rowsKernel{columns: 64, warps: v.taps() + 1}
-	if v.oc%64 != 0 || t.Size() == 4 {
+	if v.oc%64 != 0 {
 		k.columns = 32
 	}
 	k.name = fmt.Sprintf("conv_rows%d_grad_w%s", k.columns, d.arithmetic(t))

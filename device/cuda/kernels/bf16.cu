@@ -7,6 +7,5 @@ template <class Tile, bool A_T, bool B_T> using BfloatCores = Wmma<bf16, bf16, 1
 
 PRODUCTS(bf16, bf16, BfloatCores, KERNEL_PAIR)
 CONV_ROWS(bf16, bf16, bf16, 16)
-CONV_ROWS_GRAD_W(bf16, bf16, bf16, 16, 64)
 
 KERNEL(peak_bf16, THREADS, (PeakArgs a)) { peak_cores<bf16, bf16, 16>(a); }

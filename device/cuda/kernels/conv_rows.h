@@ -28,20 +28,15 @@ struct ConvRowsArgs {
   int rows; // of the result that a block computes; with a pool a multiple of its size
 };
 
-// stage copies vectors into shared memory: from(e) gives the e-th, to(e) its place. BATCH loads are under way at once.
-template <int BATCH, class From, class To> __device__ __forceinline__ void stage(unsigned count, From from, To to) {
-  for (unsigned first = threadIdx.x; first < count; first += BATCH * blockDim.x) {
-    Vec v[BATCH];
-#pragma unroll
-    for (int i = 0; i < BATCH; i++) {
-      unsigned e = first + i * blockDim.x;
-      if (e < count) v[i] = from(e);
-    }
-#pragma unroll
-    for (int i = 0; i < BATCH; i++) {
-      unsigned e = first + i * blockDim.x;
-      if (e < count) store_vec(to(e), v[i]);
-    }
+// stage copies vectors into shared memory: from(e) gives the e-th, to(e) its place. Two loads of a thread are under way at once:
+// more would not leave the registers for two blocks on a multiprocessor.
+template <class From, class To> __device__ __forceinline__ void stage(unsigned count, From from, To to) {
+  for (unsigned e = threadIdx.x; e < count; e += 2 * blockDim.x) {
+    unsigned f = e + blockDim.x;
+    Vec first = from(e), second;
+    if (f < count) second = from(f);
+    store_vec(to(e), first);
+    if (f < count) store_vec(to(f), second);
   }
 }
 
@@ -89,12 +84,12 @@ template <class T, class Element, int K, int BN, bool GRAD> struct ConvRows {
   __device__ __forceinline__ void stage_pixels(T *xs, int slab) {
     auto place = [&](unsigned e) { return xs + e * N; };
     if (GRAD) {
-      stage<2>(2 * pixels, [&](unsigned e) { return output_grad<T>(a.grad, spots[e / 2], slab * K + e % 2 * N); }, place);
+      stage(2 * pixels, [&](unsigned e) { return output_grad<T>(a.grad, spots[e / 2], slab * K + e % 2 * N); }, place);
       return;
     }
     const T *x = static_cast<const T *>(a.x) + (image * a.h * a.w + row0 * a.w) * a.c + slab * K;
     unsigned end = (a.h - row0) * a.w;
-    stage<2>(2 * pixels, [&](unsigned e) { return e / 2 < end ? load_vec(x + e / 2 * a.c + e % 2 * N) : Vec{}; }, place);
+    stage(2 * pixels, [&](unsigned e) { return e / 2 < end ? load_vec(x + e / 2 * a.c + e % 2 * N) : Vec{}; }, place);
   }
 
   // stage_weights: a warp brings a tap at a time, neighbouring lanes the vectors of a row.

@@ -58,7 +58,7 @@ template <class T, class Element, int K, int BN> struct ConvRowsGradW {
     const T *x = static_cast<const T *>(a.x) + (image * a.h * a.w + row0 * a.w) * a.c + c0();
     constexpr unsigned VECTORS = 2 * S / N;
     unsigned end = (a.h - row0) * a.w, pixels = min(X, DZ + (a.kh - 1) * a.w + a.kw - 1);
-    stage<1>(
+    stage(
         pixels * VECTORS,
         [&](unsigned e) {
           unsigned p = e / VECTORS, ch = e % VECTORS * N;
@@ -75,7 +75,7 @@ template <class T, class Element, int K, int BN> struct ConvRowsGradW {
     const OutputGrad &g = a.grad;
     int first = g.pool ? (image * g.ph + row0 / g.pool) * g.pw * a.oc : (image * a.oh + row0) * a.ow * a.oc;
     unsigned end = min(a.rows, (g.pool ? g.ph * g.pool : a.oh) - row0) * a.w;
-    stage<1>(
+    stage(
         DZ * VECTORS,
         [&](unsigned e) {
           unsigned p = e / VECTORS, n = n0() + e % VECTORS * N;
@@ -149,10 +149,6 @@ template <class T, class Element, int K, int BN> __device__ __forceinline__ void
 // CONV_ROWS makes the kernels of one arithmetic: S names it, T is the operands' type, E the fragments', K their depth.
 #define CONV_ROWS_OF(S, T, E, K, BN) \
   KERNEL_PAIR(conv_rows##BN##_##S, 32 * (ConvRows<T, E, K, BN, false>::WARPS), (ConvRowsArgs a)) { conv_rows<T, E, K, BN, false>(a); } \
-  KERNEL_PAIR(conv_rows##BN##_grad_x_##S, 32 * (ConvRows<T, E, K, BN, true>::WARPS), (ConvRowsArgs a)) { conv_rows<T, E, K, BN, true>(a); }
-#define CONV_ROWS_GRAD_W(S, T, E, K, BN) \
+  KERNEL_PAIR(conv_rows##BN##_grad_x_##S, 32 * (ConvRows<T, E, K, BN, true>::WARPS), (ConvRowsArgs a)) { conv_rows<T, E, K, BN, true>(a); } \
   KERNEL_PAIR(conv_rows##BN##_grad_w_##S, 32 * (ROWS_TAPS + 1), (ConvRowsGradWArgs a)) { conv_rows_grad_w<T, E, K, BN>(a); }
-#define CONV_ROWS(S, T, E, K) \
-  CONV_ROWS_OF(S, T, E, K, 64) \
-  CONV_ROWS_OF(S, T, E, K, 32) \
-  CONV_ROWS_GRAD_W(S, T, E, K, 32)
+#define CONV_ROWS(S, T, E, K) CONV_ROWS_OF(S, T, E, K, 64) CONV_ROWS_OF(S, T, E, K, 32)

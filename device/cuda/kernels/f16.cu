@@ -7,6 +7,5 @@ template <class Tile, bool A_T, bool B_T> using HalfCores = Wmma<__half, __half,
 
 PRODUCTS(f16, __half, HalfCores, KERNEL_PAIR)
 CONV_ROWS(f16, __half, __half, 16)
-CONV_ROWS_GRAD_W(f16, __half, __half, 16, 64)
 
 KERNEL(peak_f16, THREADS, (PeakArgs a)) { peak_cores<__half, __half, 16>(a); }
