@@ -53,6 +53,9 @@ func Batch(ctx context.Context, o BatchOptions) (*BatchResult, error) {
 	if o.Steps == 0 {
 		o.Steps = defaultSteps
 	}
+	if o.Steps < 0 {
+		return nil, &Error{"--steps", fmt.Sprintf("%d, want at least 1", o.Steps)}
+	}
 	r, err := configs.Load(batchConfig, nil)
 	if err != nil {
 		return nil, err

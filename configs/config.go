@@ -27,7 +27,7 @@ type Config struct {
 // Data says what is trained on and how batches are made.
 type Data struct {
 	Name       string    `yaml:"name"`  // mnist | fashion_mnist | kmnist | emnist | idx | random
-	Dir        string    `yaml:"dir"`   // holds the IDX files; empty: the usual places, then a download
+	Dir        string    `yaml:"dir"`   // holds the IDX files; empty: the usual places
 	Split      string    `yaml:"split"` // emnist, idx: one of EMNISTSplits; empty: the one set that is there
 	BatchSize  int       `yaml:"batch_size"`
 	DropLast   bool      `yaml:"drop_last"`

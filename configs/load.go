@@ -2,6 +2,7 @@ package configs
 
 import (
 	"embed"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -57,8 +58,16 @@ func find(arg string) (source, []byte, error) {
 	if arg == "" {
 		return fail("no config given; want a path or one of " + strings.Join(Names(), ", "))
 	}
+	why := "no such file"
 	for _, path := range []string{arg, arg + ".yaml"} {
-		if info, err := os.Stat(path); err != nil || info.IsDir() {
+		switch info, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil: // a folder on the way cannot be read
+			why = err.Error()
+			continue
+		case info.IsDir():
+			why = "is a folder"
 			continue
 		}
 		text, err := os.ReadFile(path)
@@ -71,7 +80,7 @@ func find(arg string) (source, []byte, error) {
 	if text, err := embedded.ReadFile(name + ".yaml"); err == nil {
 		return source{file: "configs/" + name + ".yaml"}, text, nil
 	}
-	return fail("config " + arg + ": no such file and no embedded config; " + didYouMean(name, Names()))
+	return fail("config " + arg + ": " + why + " and no embedded config; " + didYouMean(name, Names()))
 }
 
 // resolve does all of Load but finding the file.

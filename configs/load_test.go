@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,6 +83,37 @@ func TestRelativeFolders(t *testing.T) {
 		}
 		if r.Config.Data.Dir != dir || r.Config.RunsDir != filepath.Join(work, c.runs) {
 			t.Errorf("%q %v: data in %s, runs in %s, want %s and %s below %s", c.file, c.overrides, r.Config.Data.Dir, r.Config.RunsDir, c.dir, c.runs, work)
+		}
+	}
+}
+
+// What Diff names, and each section around it, is a key; what no config has is none.
+func TestCheckKey(t *testing.T) {
+	keys := []string{"cuda.graph", "loss.reduction", "data.random.samples", "data.split", "model.layers.7.residual.layers.0.conv2d.init.std"}
+	for _, name := range Names() {
+		r, err := Load(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range r.Values() {
+			keys = append(keys, v.Key)
+		}
+	}
+	for _, key := range keys {
+		for key != "" {
+			if err := CheckKey(key); err != nil {
+				t.Error(err)
+			}
+			key = key[:max(0, strings.LastIndex(key, "."))]
+		}
+	}
+	for key, want := range map[string]string{
+		"nosuch": `"nosuch" is no key`, "": `"" is no key`, "epoch": `"epoch" is no key; did you mean epochs?`,
+		"optim.amsgard": `"optim.amsgard" is no key; did you mean optim.amsgrad?`, "epochs.x": `"epochs.x" is no key; did you mean epochs?`,
+		"model.layers.x": `"model.layers.x" is no key; did you mean model.layers?`, "model.layers.0.linear.kernel": `"model.layers.0.linear.kernel" is no key`,
+	} {
+		if err := CheckKey(key); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", key, err, want)
 		}
 	}
 }

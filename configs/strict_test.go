@@ -239,9 +239,10 @@ func TestFind(t *testing.T) {
 		}
 	}
 	for arg, want := range map[string]string{
-		"cn_amp": "config cn_amp: no such file and no embedded config; did you mean cnn_amp?",
-		"":       "no config given; want a path or one of " + strings.Join(Names(), ", "),
-		"posts":  "config posts: no such file and no embedded config; want one of " + strings.Join(Names(), ", "),
+		"cn_amp":      "config cn_amp: no such file and no embedded config; did you mean cnn_amp?",
+		"mine.yaml/x": "config mine.yaml/x: stat mine.yaml/x.yaml: not a directory and no embedded config; want one of " + strings.Join(Names(), ", "),
+		"":            "no config given; want a path or one of " + strings.Join(Names(), ", "),
+		"posts":       "config posts: is a folder and no embedded config; want one of " + strings.Join(Names(), ", "),
 	} {
 		var e *Error
 		if _, err := Load(arg, nil); !errors.As(err, &e) || err.Error() != want {

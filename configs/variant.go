@@ -1,8 +1,11 @@
 package configs
 
 import (
+	"errors"
+	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -147,6 +150,35 @@ func variantOf(section reflect.Value) string {
 	}
 	name, _ := field(section, "name")
 	return name.String()
+}
+
+// CheckKey refuses what is no dotted key, or section, of any config. A layer's number may be any.
+func CheckKey(key string) error {
+	if isKey(reflect.TypeFor[Config](), "", strings.Split(key, ".")) {
+		return nil
+	}
+	message := fmt.Sprintf("%q is no key", key)
+	if near := nearest(key, sectionKeys(reflect.TypeFor[Config](), "")); near != "" {
+		message += "; did you mean " + near + "?"
+	}
+	return errors.New(message)
+}
+
+// isKey reports whether words lead from a section, or a layer of a kind, to one of its keys.
+func isKey(section reflect.Type, kind string, words []string) bool {
+	switch {
+	case len(words) == 0:
+		return true
+	case section == reflect.TypeFor[[]Layer]():
+		if _, err := strconv.ParseUint(words[0], 10, 31); err != nil {
+			return false
+		}
+		return len(words) == 1 || slices.Contains(names(layerKinds()), words[1]) && isKey(reflect.TypeFor[Layer](), words[1], words[2:])
+	case section.Kind() != reflect.Struct || !slices.Contains(keysOf(section, kind), words[0]):
+		return false
+	}
+	next, _ := field(reflect.Zero(section), words[0])
+	return isKey(next.Type(), "", words[1:])
 }
 
 // sectionKeys lists the dotted keys of the whole file, layers aside: "data", "data.name", ...

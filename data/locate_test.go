@@ -146,27 +146,30 @@ func TestNotFound(t *testing.T) {
 	const names = `
 names tried: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte, ` +
 		`also with .idx for -idx, with and without .gz`
-	const mnistTail = names + "; sub-folders tried: raw, MNIST/raw\n`train data fetch` would get it"
+	const subFolders = names + "; sub-folders tried: raw, MNIST/raw\n"
+	tail := func(dir string) string {
+		return subFolders + "`train data fetch mnist --dir HOME/" + dir + "` would get it"
+	}
 	for _, c := range []struct{ name, dir, want string }{
-		{"mnist", "empty", "data: mnist: files not found; looked in\n  data.dir: HOME/empty: none of the files" + mnistTail},
-		{"mnist", "gone", "data: mnist: files not found; looked in\n  data.dir: HOME/gone: no such folder" + mnistTail},
-		{"mnist", "file", "data: mnist: files not found; looked in\n  data.dir: HOME/file: not a folder" + mnistTail},
-		{"mnist", "partial", "data: mnist: files not found; looked in\n  data.dir: HOME/partial: lacks train-labels, test-labels" + mnistTail},
+		{"mnist", "empty", "data: mnist: files not found; looked in\n  data.dir: HOME/empty: none of the files" + tail("empty")},
+		{"mnist", "gone", "data: mnist: files not found; looked in\n  data.dir: HOME/gone: no such folder" + tail("gone")},
+		{"mnist", "file", "data: mnist: files not found; looked in\n  data.dir: HOME/file: not a folder" + tail("file")},
+		{"mnist", "partial", "data: mnist: files not found; looked in\n  data.dir: HOME/partial: lacks train-labels, test-labels" + tail("partial")},
 		{
 			"mnist", "partial-raw",
-			"data: mnist: files not found; looked in\n  data.dir: HOME/partial-raw: MNIST/raw lacks train-labels, test-labels" + mnistTail,
+			"data: mnist: files not found; looked in\n  data.dir: HOME/partial-raw: MNIST/raw lacks train-labels, test-labels" + tail("partial-raw"),
 		},
 		{
 			"mnist", "",
 			"data: mnist: files not found; looked in\n  user cache: HOME/cache/halfstep/mnist: no such folder" +
 				"\n  GoMNIST module: HOME/modules/github.com/petar/!go!m!n!i!s!t@v0.0.0-20150320212226-2fbe10d0fa63/data: no such folder" +
 				"\n  GoMNIST module: HOME/go/pkg/mod/github.com/petar/!go!m!n!i!s!t@v0.0.0-20150320212226-2fbe10d0fa63/data: no such folder" +
-				mnistTail,
+				subFolders + "`train data fetch mnist` would get it",
 		},
 		{
 			"kmnist", "",
 			"data: kmnist: files not found; looked in\n  user cache: HOME/cache/halfstep/kmnist: no such folder" +
-				names + "; sub-folders tried: raw, KMNIST/raw\n`train data fetch` would get it",
+				names + "; sub-folders tried: raw, KMNIST/raw\n`train data fetch kmnist` would get it",
 		},
 		{
 			"emnist", "",
@@ -190,9 +193,20 @@ names tried: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-
 	}
 	t.Setenv("MNIST_DIR", filepath.Join(home, "gone"))
 	_, err = Open(configs.Data{Name: "mnist"}, 1)
-	want := "data: mnist: files not found; looked in\n  $MNIST_DIR: HOME/gone: no such folder" + mnistTail
+	want := "data: mnist: files not found; looked in\n  $MNIST_DIR: HOME/gone: no such folder" + tail("gone")
 	if got := plain(err); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The command that is offered can be pasted into a shell.
+func TestShellWord(t *testing.T) {
+	for path, want := range map[string]string{
+		"/data/mnist-1.0": "/data/mnist-1.0", "/my data": "'/my data'", "$HOME": "'$HOME'", "it's": `'it'\''s'`, "~x": "'~x'",
+	} {
+		if got := shellWord(path); got != want {
+			t.Errorf("%s becomes %s, want %s", path, got, want)
+		}
 	}
 }
 
@@ -226,6 +240,11 @@ func TestEMNISTSplits(t *testing.T) {
 				if typed := (*Error)(nil); !errors.As(err, &typed) || !strings.HasPrefix(err.Error(), want) {
 					t.Errorf("%s, split %q: got\n%v\nwant\n%s", name, split, err, want)
 				}
+				want = "\nnames tried: emnist-" + split + "-train-images-idx3-ubyte, emnist-" + split + "-train-labels-idx1-ubyte, emnist-" + split +
+					"-test-images-idx3-ubyte, emnist-" + split + "-test-labels-idx1-ubyte, also with .idx for -idx, with and without .gz; sub-folders"
+				if split != "" && !strings.Contains(err.Error(), want) {
+					t.Errorf("%s, split %q: got\n%v\nwant in it\n%s", name, split, err, want)
+				}
 			}
 			// EMNIST's letters are numbered from 1: class 0 stays empty, as in torchvision.
 			for split, classes := range map[string]int{"letters": 27, "digits": 10} {
@@ -233,11 +252,28 @@ func TestEMNISTSplits(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if want := "emnist-" + split + "-train-images-idx3-ubyte"; set.Classes != classes || set.Files[0].Name != want {
+				if want := "emnist-" + split + "-train-images-idx3-ubyte"; set.Classes != classes || set.Files[0].Name != want || set.EMNISTSplit() != split {
 					t.Errorf("%s, split %s: %d classes from %s", name, split, set.Classes, set.Files[0].Name)
 				}
 			}
 		}
+	}
+}
+
+// The go command mostly names a folder that was looked in before: it is told once.
+func TestPlacesAreToldOnce(t *testing.T) {
+	gocmd, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("runs where there is a go command")
+	}
+	emptyHome(t)
+	t.Setenv("PATH", filepath.Dir(gocmd))
+	_, err = Open(configs.Data{Name: "mnist"}, 1)
+	if err == nil {
+		t.Fatal("found where there is nothing")
+	}
+	if n := strings.Count(err.Error(), "GoMNIST module: "); n != 2 { // in GOMODCACHE and in HOME/go
+		t.Errorf("%d folders of the module, want 2: %v", n, err)
 	}
 }
 

@@ -55,12 +55,12 @@ type Executable interface {
 
 // Properties say what a device is.
 type Properties struct {
-	Kind    string // "cpu", "cuda"
-	Name    string // "AMD EPYC"
-	ISA     string // "avx512bf16", "sm_90"
-	Cores   int
-	Threads int
-	Memory  int64 // bytes; 0 when unknown
+	Kind    string `json:"kind"` // "cpu", "cuda"
+	Name    string `json:"name"` // "AMD EPYC"
+	ISA     string `json:"isa"`  // "avx512bf16", "sm_90"
+	Cores   int    `json:"cores"`
+	Threads int    `json:"threads"`
+	Memory  int64  `json:"memory_bytes"` // 0 when unknown
 }
 
 // Memory is what a device measured.

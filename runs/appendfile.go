@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -27,50 +28,76 @@ func (k *errorKeeper) err() error {
 	return k.first
 }
 
-// appendFile is a file of lines that grows. A line that was written only in part, because the disk was full or the
-// process was killed, is ended before the next one, so that no other line is lost with it.
+// appendFile is a file of lines that grows. A line that was written only in part, because the disk was full or the process
+// was killed, is taken back: what is in the file are whole lines.
 type appendFile struct {
 	mu   sync.Mutex
 	f    *os.File
-	torn bool // the file ends within a line
+	torn int64 // bytes after the last whole line
 }
 
-// openAppend opens path for appending; flag may add os.O_EXCL.
+// openAppend opens path for appending; flag may add os.O_EXCL. The file stays as it is until something is written.
 func openAppend(path string, flag int) (*appendFile, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND|flag, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	torn, err := endsWithinLine(f)
+	torn, err := tornBytes(f)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &appendFile{f: f, torn: torn}, nil
 }
 
-func endsWithinLine(f *os.File) (bool, error) {
+// tornBytes counts the bytes after the last newline.
+func tornBytes(f *os.File) (int64, error) {
 	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil || size == 0 {
-		return false, err
+	if err != nil {
+		return 0, err
 	}
-	var last [1]byte
-	_, err = f.ReadAt(last[:], size-1)
-	return last[0] != '\n', err
+	block := make([]byte, 4096)
+	for end := size; end > 0; {
+		b := block[:min(end, int64(len(block)))]
+		if _, err := f.ReadAt(b, end-int64(len(b))); err != nil {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
+			return size - (end - int64(len(b)) + int64(i) + 1), nil
+		}
+		end -= int64(len(b))
+	}
+	return size, nil
 }
 
-// Write appends one line, newline included.
+// Write appends one line, newline included, or nothing.
 func (a *appendFile) Write(line []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.torn {
-		if _, err := a.f.Write([]byte{'\n'}); err != nil {
-			return 0, err
-		}
-		a.torn = false
+	if err := a.mend(); err != nil {
+		return 0, err
 	}
 	n, err := a.f.Write(line)
-	a.torn = err != nil && n > 0
+	if err != nil {
+		a.torn = int64(n)
+		err = errors.Join(err, a.mend())
+	}
 	return n, err
+}
+
+// mend takes a torn line back. It goes by the file's name, since Windows lets a handle that appends do nothing else.
+func (a *appendFile) mend() error {
+	if a.torn == 0 {
+		return nil
+	}
+	size, err := a.f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if err := os.Truncate(a.f.Name(), size-a.torn); err != nil {
+		return err
+	}
+	a.torn = 0
+	return nil
 }
 
 func (a *appendFile) Sync() error { return a.f.Sync() }

@@ -17,17 +17,32 @@ import (
 // tempSuffix ends the name of a file that is not yet whole.
 const tempSuffix = ".tmp"
 
-// writeAtomic makes a file appear whole or not at all, also when the process is killed or the disk fills up: it writes a
-// temporary file beside it, flushes it to the disk, renames it over path and flushes the folder. Whatever was at path
-// stays as it was until the rename.
-func writeAtomic(path string, write func(w io.Writer) error) (err error) {
-	f, err := os.OpenFile(path+"."+shortID()+tempSuffix, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+// writeAtomic makes a file appear whole or not at all, also when the process is killed or the disk fills up. Whatever was at
+// path stays as it was until then.
+func writeAtomic(path string, write func(w io.Writer) error) error {
+	s, err := Stage(path, write)
 	if err != nil {
 		return err
 	}
+	return s.Commit()
+}
+
+// Staged is a whole file on the disk, under a temporary name beside the one that it is for. It is to be committed or dropped.
+type Staged struct {
+	path string
+	f    *os.File
+}
+
+// Stage writes the temporary file for path and flushes it to the disk. Where that fails nothing is left behind.
+func Stage(path string, write func(w io.Writer) error) (_ *Staged, err error) {
+	f, err := os.OpenFile(path+"."+shortID()+tempSuffix, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	s := &Staged{path, f}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, ignoreClosed(f.Close()), os.Remove(f.Name()))
+			err = errors.Join(err, s.Drop())
 		}
 	}()
 	// The lock tells removeLeftovers that this file has a living owner. A file system without locks refuses it here and
@@ -35,27 +50,35 @@ func writeAtomic(path string, write func(w io.Writer) error) (err error) {
 	_ = lock(f)
 	w := bufio.NewWriterSize(f, 1<<20)
 	if err := write(w); err != nil {
-		return err
+		return nil, err
 	}
 	if err := w.Flush(); err != nil {
-		return err
+		return nil, err
 	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
+	return s, f.Sync()
+}
+
+// Name is the temporary file's path.
+func (s *Staged) Name() string { return s.f.Name() }
+
+// Commit renames the file over its path and flushes the folder. Where that fails the temporary file is removed.
+func (s *Staged) Commit() error {
 	if runtime.GOOS == "windows" { // where an open file cannot be renamed
-		if err := f.Close(); err != nil {
-			return err
+		if err := s.f.Close(); err != nil {
+			return errors.Join(err, s.Drop())
 		}
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
+	if err := os.Rename(s.Name(), s.path); err != nil {
+		return errors.Join(err, s.Drop())
 	}
-	if err := ignoreClosed(f.Close()); err != nil {
-		return fmt.Errorf("closing %s: %w", path, err)
+	if err := ignoreClosed(s.f.Close()); err != nil {
+		return fmt.Errorf("closing %s: %w", s.path, err)
 	}
-	return syncDir(filepath.Dir(path))
+	return syncDir(filepath.Dir(s.path))
 }
+
+// Drop removes the temporary file.
+func (s *Staged) Drop() error { return errors.Join(ignoreClosed(s.f.Close()), os.Remove(s.Name())) }
 
 // syncDir makes the names in a folder durable, where the system can.
 func syncDir(dir string) error {
@@ -80,9 +103,9 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// removeLeftovers deletes the temporary files of writers that have died.
+// removeLeftovers deletes the temporary files of writers that have died. Files whose names only end alike are not theirs.
 func removeLeftovers(dir string) error {
-	names, err := filepath.Glob(filepath.Join(globEscape(dir), "*"+tempSuffix))
+	names, err := filepath.Glob(filepath.Join(globEscape(dir), "*."+strings.Repeat("[0-9a-f]", shortIDLen)+tempSuffix))
 	if err != nil {
 		return err
 	}
@@ -108,9 +131,12 @@ func globEscape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
+// shortIDLen is the length of a shortID.
+const shortIDLen = 8
+
 // shortID is 32 random bits in hexadecimal.
 func shortID() string {
-	var b [4]byte
+	var b [shortIDLen / 2]byte
 	rand.Read(b[:]) // never fails, see crypto/rand
 	return hex.EncodeToString(b[:])
 }

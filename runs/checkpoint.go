@@ -142,7 +142,7 @@ func fileDigest(b []byte, digest string) string {
 var ErrNoCheckpoint = errors.New("no checkpoint")
 
 // Latest loads the newest checkpoint of the folder. One that is damaged is passed over for the one before, with a warning.
-// Temporary files that a killed process left behind are deleted.
+// Where all are, the error names them. Temporary files that a killed process left behind are deleted.
 func Latest(dir string) (c *Checkpoint, warnings []string, err error) {
 	if err := removeLeftovers(dir); err != nil {
 		warnings = append(warnings, fmt.Sprintf("temporary file stays: %v", err))
@@ -151,12 +151,17 @@ func Latest(dir string) (c *Checkpoint, warnings []string, err error) {
 	if err != nil {
 		return nil, warnings, err
 	}
+	var damaged []error
 	for _, path := range slices.Backward(steps) {
 		c, err := LoadCheckpoint(path)
 		if err == nil {
 			return c, warnings, nil
 		}
 		warnings = append(warnings, fmt.Sprintf("passed over: %v", err))
+		damaged = append(damaged, err)
+	}
+	if len(damaged) > 0 {
+		return nil, warnings, fmt.Errorf("runs: %s: %w is whole: %w", dir, ErrNoCheckpoint, errors.Join(damaged...))
 	}
 	return nil, warnings, fmt.Errorf("runs: %s: %w", dir, ErrNoCheckpoint)
 }

@@ -74,8 +74,9 @@ func TestLatestFallsBack(t *testing.T) {
 		}
 	}
 	newest := filepath.Join(dir, "step-100000000.safetensors")
-	leftover := filepath.Join(dir, "step-00000010.safetensors.abc.tmp")
-	for path, text := range map[string]string{newest: "half a file", leftover: "x", filepath.Join(dir, "step-x.safetensors"): "y"} {
+	leftover := filepath.Join(dir, "step-00000010.safetensors.0123abcd.tmp")
+	others := filepath.Join(dir, "step-00000010.safetensors.tmp")
+	for path, text := range map[string]string{newest: "half a file", leftover: "x", others: "x", filepath.Join(dir, "step-x.safetensors"): "y"} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -89,6 +90,9 @@ func TestLatestFallsBack(t *testing.T) {
 	}
 	if exists(leftover) {
 		t.Error("the temporary file is still there")
+	}
+	if !exists(others) {
+		t.Error("a file of others is gone")
 	}
 }
 

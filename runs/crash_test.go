@@ -9,11 +9,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // crashFloats makes a checkpoint of 2 MB, so that most of the time goes into writing it.
@@ -82,15 +85,19 @@ func TestKillWhileSaving(t *testing.T) {
 // fullLimit is the size that no file may exceed in helperFull: a disk that fills up in the middle of a write.
 const fullLimit = 64 << 10
 
-// helperFull writes a run on a disk that fills up.
-func helperFull(base string) {
+// roomFor makes writes fail that would let a file grow beyond size.
+func roomFor(size uint64) {
 	signal.Ignore(syscall.SIGXFSZ)
-	r := must(Create(base, "full", start, Options{Config: []byte("seed: 1\n")}))
-	must(SaveCheckpoint(r.CheckpointDir(), 1, testCheckpoint(1, 1000)))
-	limit := syscall.Rlimit{Cur: fullLimit, Max: fullLimit}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: 1 << 30}); err != nil {
 		panic(err)
 	}
+}
+
+// helperFull writes a run on a disk that fills up, and has room again for a moment.
+func helperFull(base string) {
+	r := must(Create(base, "full", start, Options{Config: []byte("seed: 1\n")}))
+	must(SaveCheckpoint(r.CheckpointDir(), 1, testCheckpoint(1, 1000)))
+	roomFor(fullLimit)
 	_, err := SaveCheckpoint(r.CheckpointDir(), 1, testCheckpoint(2, fullLimit)) // over the one that is there
 	fmt.Println("same step:", err)
 	_, err = SaveCheckpoint(r.CheckpointDir(), 2, testCheckpoint(2, fullLimit))
@@ -101,6 +108,9 @@ func helperFull(base string) {
 	}
 	r.Log(Epoch{Epoch: 1})
 	fmt.Println("log:", r.Err())
+	roomFor(1 << 30)
+	r.Log(Warning{Code: "room"})
+	roomFor(fullLimit)
 	fmt.Println("end:", r.Finish(Summary{ExitReason: "completed"}))
 }
 
@@ -135,14 +145,86 @@ func TestFullDisk(t *testing.T) {
 	if n := len(must(os.ReadDir(filepath.Join(dir, CheckpointsDir)))); n != 1 {
 		t.Errorf("%d files, want the checkpoint alone", n)
 	}
-	if size := must(os.Stat(filepath.Join(dir, LogFile))).Size(); size != fullLimit {
-		t.Errorf("the log has %d bytes, want %d: the test did not fill it within a line", size, fullLimit)
+	if size := must(os.Stat(filepath.Join(dir, LogFile))).Size(); size == fullLimit || size < fullLimit-2000 {
+		t.Errorf("the log has %d bytes of %d: the test did not fill it within a line", size, fullLimit)
 	}
+	wholeLines(t, dir)
 	rec, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !slices.ContainsFunc(rec.Lines, func(l Line) bool { w, ok := l.Event.(Warning); return ok && w.Code == "room" }) {
+		t.Error("what was written with room again is not in the log")
+	}
 	if len(rec.Lines) < 50 || len(rec.Epochs) != 1 || rec.Summary == nil || rec.Summary.ExitReason != "completed" {
 		t.Errorf("%d lines, %d epochs, summary %+v", len(rec.Lines), len(rec.Epochs), rec.Summary)
+	}
+}
+
+// helperFullResume resumes a run with room for files of ever more bytes, until it succeeds, and prints how often it did not.
+func helperFullResume(dir string) {
+	before := must(contents(dir))
+	roomFor(10) // less than for the first record of an event file
+	if _, err := newBoard(dir, time.Now); err == nil || !cmp.Equal(before, must(contents(dir))) {
+		fmt.Println("an event file that could not be begun stays:", err)
+		return
+	}
+	for failed := 0; ; failed++ {
+		roomFor(uint64(16 * failed))
+		r, err := Resume(dir, Resumed{Epoch: 2, Step: 108}, Options{Config: []byte("epochs: 3\n"), Environment: Environment{OS: "other"}, TensorBoard: true})
+		roomFor(1 << 30)
+		if err == nil {
+			r.Close()
+			fmt.Println(failed)
+			return
+		}
+		if d := cmp.Diff(before, must(contents(dir))); d != "" {
+			fmt.Printf("with room for %d bytes: %v: the folder changed:\n%s", 16*failed, err, d)
+			return
+		}
+	}
+}
+
+// A resume on a full disk leaves the run as it was, wherever it fails.
+func TestResumeOnFullDisk(t *testing.T) {
+	if args := helperArgs(); args != nil {
+		helperFullResume(args[0])
+		os.Exit(0)
+	}
+	r := finishedRun(t)
+	out, err := helper(t, r.Dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil || failed < 10 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Logf("failed %d times before it succeeded", failed)
+	if exists(filepath.Join(r.Dir, SummaryFile)) || read(t, r.Dir, ConfigFile) != "epochs: 3\n" {
+		t.Error("the resume that succeeded did not do its work")
+	}
+}
+
+// A run that cannot start for a full disk leaves no folder.
+func TestCreateOnFullDisk(t *testing.T) {
+	if args := helperArgs(); args != nil {
+		for size := uint64(0); ; size += 16 {
+			roomFor(size)
+			_, err := Create(args[0], "full", start, Options{Config: []byte("seed: 1\n"), TensorBoard: true})
+			if err == nil {
+				os.Exit(0)
+			}
+			if list := must(os.ReadDir(args[0])); len(list) > 0 {
+				fmt.Println("room for", size, "bytes left a folder:", err)
+			}
+		}
+	}
+	base := t.TempDir()
+	if out, err := helper(t, base).Output(); err != nil || len(out) > 0 {
+		t.Errorf("%v: %s", err, out)
+	}
+	if n := len(must(os.ReadDir(base))); n != 1 {
+		t.Errorf("%d folders, want that of the run that started", n)
 	}
 }

@@ -99,18 +99,47 @@ func TestDocsUnits(t *testing.T) {
 	}
 }
 
+// The example for resumed runs leaves out what Open leaves out.
+func TestDocsExampleOfResume(t *testing.T) {
+	if _, err := exec.LookPath("jq"); err != nil {
+		t.Skip("runs where jq is installed")
+	}
+	r := sampleRun(t, t.TempDir(), Options{})
+	again, err := Resume(r.Dir, Resumed{Epoch: 1, Step: 60}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Log(Step{Epoch: 1, Step: 70, TrainLoss: 0.5})
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range example.FindAllStringSubmatch(read(t, docsFile), -1) {
+		if e[1] != "The loss curve of a resumed run" {
+			continue
+		}
+		c := exec.Command("sh", "-c", e[2])
+		c.Dir, c.Stderr = r.Dir, os.Stderr
+		if got, err := c.Output(); err != nil || string(got) != "50\t0.75\n70\t0.5\n" {
+			t.Errorf("%q, %v; want steps 50 and 70", got, err)
+		}
+		return
+	}
+	t.Error("no such example")
+}
+
 // Every jq example runs on the sample run and answers its question.
 func TestDocsExamples(t *testing.T) {
 	want := map[string]string{
-		"The loss curve":              "50\t0.75\n100\t\n",
-		"The best epoch":              "epoch 2: 0.99\n",
-		"Which steps were skipped":    "61 conv2/weight scale 65536 -> 32768\n",
-		"The path of the loss scale":  "61\tbackoff\t32768\n200\tgrowth\t65536\n",
-		"Memory":                      "mem_planned_bytes 28\nparameters_bytes 1\nhalf_copies_bytes 2\ngradients_bytes 3\noptimizer_state_bytes 4\nactivations_bytes 5\nworkspace_bytes 6\nresident_data_bytes 7\nmem_peak_bytes 28\n",
-		"Throughput":                  "1\t20000\n2\t21000\n",
-		"Losses that were not finite": "step 100 nan\n",
-		"What is mistaken for what":   "0 taken for 1: 1\n",
-		"Several runs side by side":   "%s\tfloat16\t512\t0.98\t20500\n",
+		"The loss curve":                  "50\t0.75\n100\t\n",
+		"The loss curve of a resumed run": "50\t0.75\n100\t\n",
+		"The best epoch":                  "epoch 2: 0.99\n",
+		"Which steps were skipped":        "61 conv2/weight scale 65536 -> 32768\n",
+		"The path of the loss scale":      "61\tbackoff\t32768\n200\tgrowth\t65536\n",
+		"Memory":                          "mem_planned_bytes 28\nparameters_bytes 1\nhalf_copies_bytes 2\ngradients_bytes 3\noptimizer_state_bytes 4\nactivations_bytes 5\nworkspace_bytes 6\nresident_data_bytes 7\nmem_peak_bytes 28\n",
+		"Throughput":                      "1\t20000\n2\t21000\n",
+		"Losses that were not finite":     "step 100 nan\n",
+		"What is mistaken for what":       "0 taken for 1: 1\n",
+		"Several runs side by side":       "%s\tfloat16\t512\t0.98\t20500\n",
 	}
 	r := sampleRun(t, t.TempDir(), Options{})
 	examples := example.FindAllStringSubmatch(read(t, docsFile), -1)

@@ -59,6 +59,7 @@ type DeviceChoice struct {
 // Data tells what is trained on.
 type Data struct {
 	Dataset           string  `json:"dataset"`
+	Split             *string `json:"split"`
 	Source            string  `json:"source"`
 	TrainSamples      int     `json:"train_samples"`
 	ValSamples        int     `json:"val_samples"`
@@ -177,12 +178,16 @@ type CheckpointSaved struct {
 	Best    bool    `json:"best"`
 }
 
-// Resumed tells where training goes on. Lines before it with a larger step were undone by it.
+// Resumed tells where training goes on, and on what. Lines before it with a larger step, and epoch lines of its epoch, were
+// undone by it.
 type Resumed struct {
 	Epoch    int    `json:"epoch"`
 	Step     int    `json:"step"`
 	Position int    `json:"position"`
 	Path     string `json:"path"`
+
+	Device     string `json:"device"`
+	DeviceName string `json:"device_name"`
 }
 
 // Warning is something that the user should look at.

@@ -3,6 +3,7 @@ package runs
 import (
 	"errors"
 	"flag"
+	"io/fs"
 	"math"
 	"os"
 	"os/exec"
@@ -85,6 +86,32 @@ func sampleRun(t *testing.T, base string, o Options) *Run {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// finishedRun is a sample run with all files that a resume from step 108 changes.
+func finishedRun(t *testing.T) *Run {
+	t.Helper()
+	r := sampleRun(t, t.TempDir(), Options{Config: []byte("epochs: 2\n"), Sources: map[string]string{"epochs": "default"}, TensorBoard: true})
+	for _, step := range []int{108, 200, 216} {
+		if _, err := SaveCheckpoint(r.CheckpointDir(), step, testCheckpoint(step, 4)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// contents are all files of a folder, by path.
+func contents(dir string) (map[string]string, error) {
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		files[path] = string(b)
+		return err
+	})
+	return files, err
 }
 
 func sampleEvents() []Event {

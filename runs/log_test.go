@@ -132,7 +132,7 @@ func TestFirstWriteErrorIsKept(t *testing.T) {
 	}
 }
 
-// A log that was cut within a line goes on with a new line, and the cut one alone is lost.
+// Files that were cut within a line go on without it.
 func TestTornLine(t *testing.T) {
 	r := sampleRun(t, t.TempDir(), Options{Config: []byte("seed: 1\n")})
 	for _, name := range []string{LogFile, MetricsFile} {
@@ -162,7 +162,42 @@ func TestTornLine(t *testing.T) {
 	if n := len(rec.Epochs); n != 3 {
 		t.Errorf("%d epochs, want 3", n)
 	}
-	if len(rec.Lines) != len(sampleEvents())+2 || len(rec.Problems) != 1 {
-		t.Errorf("%d lines, problems %q; want all and the cut one named", len(rec.Lines), rec.Problems)
+	if len(rec.Lines) != len(sampleEvents())+2 || len(rec.Problems) != 0 {
+		t.Errorf("%d lines, problems %q; want all but the cut one", len(rec.Lines), rec.Problems)
+	}
+	wholeLines(t, r.Dir)
+}
+
+// wholeLines checks that every line of a run's log is whole, and of its metrics.
+func wholeLines(t *testing.T, dir string) {
+	t.Helper()
+	for line := range strings.Lines(read(t, dir, LogFile)) {
+		if !json.Valid([]byte(line)) || !strings.HasSuffix(line, "\n") {
+			t.Errorf("%s: %q", LogFile, line)
+		}
+	}
+	commas := strings.Count(string(metricsHeader()), ",")
+	for line := range strings.Lines(read(t, dir, MetricsFile)) {
+		if strings.Count(line, ",") != commas || !strings.HasSuffix(line, "\n") {
+			t.Errorf("%s: %q", MetricsFile, line)
+		}
+	}
+}
+
+// The bytes after the last newline are counted, however long the lines are.
+func TestTornBytes(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	for text, want := range map[string]int64{"": 0, "a\n": 0, "a": 1, "a\nbc": 2, long: 10_000, long + "\n" + long: 10_000, long + "\n": 0} {
+		f, err := os.Create(filepath.Join(t.TempDir(), "lines"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := tornBytes(f); err != nil || got != want {
+			t.Errorf("%d bytes: %d, %v; want %d", len(text), got, err, want)
+		}
+		f.Close()
 	}
 }

@@ -69,7 +69,7 @@ func (r *Record) readEnvironment() error {
 	return json.Unmarshal(b, &r.Environment)
 }
 
-// readLog reads the log. Lines that a resume undid, those with a larger step than it has, are dropped.
+// readLog reads the log. Lines that a resume undid are dropped.
 func (r *Record) readLog() error {
 	b, err := os.ReadFile(filepath.Join(r.Dir, LogFile))
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *Record) readLog() error {
 			continue
 		}
 		if at, ok := line.Event.(Resumed); ok {
-			r.undo(at.Step)
+			r.undo(at)
 		}
 		if line.Event != nil {
 			r.Lines = append(r.Lines, line)
@@ -97,14 +97,8 @@ func (r *Record) readLog() error {
 	return nil
 }
 
-func (r *Record) undo(step int) {
-	kept := r.Lines[:0]
-	for _, l := range r.Lines {
-		if s, ok := eventStep(l.Event); !ok || s <= step {
-			kept = append(kept, l)
-		}
-	}
-	r.Lines = kept
+func (r *Record) undo(at Resumed) {
+	r.Lines = slices.DeleteFunc(r.Lines, func(l Line) bool { return at.undoes(l.Event) })
 }
 
 // eventStep is the value of the event's key step.

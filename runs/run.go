@@ -64,7 +64,7 @@ type Run struct {
 const maxTries = 100
 
 // Create makes base/<time>-<name>-<short id>, a folder that no other run has or will have, and opens its log. The time is
-// UTC, so that names sort by start.
+// UTC, so that names sort by start. A Create that fails leaves no folder.
 func Create(base, name string, now time.Time, o Options) (*Run, error) {
 	level, err := parseLevel(o.Level)
 	if err != nil {
@@ -78,19 +78,30 @@ func Create(base, name string, now time.Time, o Options) (*Run, error) {
 		return nil, fmt.Errorf("runs: %w", err)
 	}
 	r := &Run{ID: filepath.Base(dir), Dir: dir}
-	if err := r.writeStart(o); err != nil {
-		return nil, fmt.Errorf("runs: %s: %w", r.ID, err)
-	}
-	if err := r.open(level, os.O_EXCL, o); err != nil {
-		return nil, fmt.Errorf("runs: %s: %w", r.ID, err)
-	}
-	if err := r.openBoard(o); err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	if _, err := r.metrics.Write(metricsHeader()); err != nil {
-		r.errs.keep(fmt.Errorf("runs: %s: %w", MetricsFile, err))
+	if err := r.begin(level, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("runs: %s: %w", r.ID, err), os.RemoveAll(dir))
 	}
 	return r, nil
+}
+
+// begin writes what a new folder has before training, and opens what is to be written.
+func (r *Run) begin(level zapcore.Level, o Options) (err error) {
+	if err := r.writeStart(o); err != nil {
+		return err
+	}
+	if err := r.openLog(level, os.O_EXCL, o); err != nil {
+		return err
+	}
+	if r.metrics, err = openAppend(filepath.Join(r.Dir, MetricsFile), os.O_EXCL); err != nil {
+		return errors.Join(err, r.log.Close())
+	}
+	if _, err = r.metrics.Write(metricsHeader()); err == nil {
+		err = r.openBoard(o)
+	}
+	if err != nil {
+		return errors.Join(err, r.log.Close(), r.metrics.Close())
+	}
+	return nil
 }
 
 // makeDir makes prefix-<short id> with os.Mkdir, which fails where something is already there.
@@ -160,16 +171,13 @@ func (r *Run) writeStart(o Options) error {
 // ErrBusy is the error of Resume when another process is writing the run.
 var ErrBusy = errors.New("another process is writing this run")
 
-// open opens log and metrics; flag is os.O_EXCL for a new run.
-func (r *Run) open(level zapcore.Level, flag int, o Options) (err error) {
+// openLog opens the log, which is locked while this process has it; flag is os.O_EXCL for a new run.
+func (r *Run) openLog(level zapcore.Level, flag int, o Options) (err error) {
 	if r.log, err = openAppend(filepath.Join(r.Dir, LogFile), flag); err != nil {
 		return err
 	}
 	if err := lock(r.log.f); errors.Is(err, syscall.EWOULDBLOCK) {
 		return errors.Join(ErrBusy, r.log.Close())
-	}
-	if r.metrics, err = openAppend(filepath.Join(r.Dir, MetricsFile), flag); err != nil {
-		return errors.Join(err, r.log.Close())
 	}
 	r.logger = newLogger(r.ID, level, o.clock(), r.log, o.Echo)
 	return nil
@@ -178,11 +186,17 @@ func (r *Run) open(level zapcore.Level, flag int, o Options) (err error) {
 // openBoard starts the run's next event file, where there is to be one.
 func (r *Run) openBoard(o Options) (err error) {
 	if o.TensorBoard {
-		if r.board, err = newBoard(r.Dir, o.clock()); err != nil {
-			err = fmt.Errorf("runs: %s: %w", r.ID, err)
-		}
+		r.board, err = newBoard(r.Dir, o.clock())
 	}
 	return err
+}
+
+// dropBoard takes openBoard back.
+func (r *Run) dropBoard() error {
+	if r.board == nil {
+		return nil
+	}
+	return errors.Join(r.board.f.Close(), os.Remove(r.board.f.Name()))
 }
 
 func (o *Options) clock() func() time.Time {

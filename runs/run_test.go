@@ -182,6 +182,84 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// A resume that fails leaves the run as it was: an event file that cannot be read, a checkpoint that cannot be renamed, a name
+// that another has.
+func TestFailedResume(t *testing.T) {
+	for _, blocked := range []string{
+		"events.out.tfevents.1000000000.halfstep.7", MetricsFile, SourcesFile, filepath.Join(CheckpointsDir, "step-00000216.safetensors.undone"),
+	} {
+		r := finishedRun(t)
+		path := filepath.Join(r.Dir, blocked)
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(path, "folder"), 0o755); err != nil { // in the way of a file, for every user
+			t.Fatal(err)
+		}
+		before := must(contents(r.Dir))
+		o := Options{Config: []byte("epochs: 3\n"), Sources: map[string]string{"epochs": "override"}, TensorBoard: true}
+		if _, err := Resume(r.Dir, Resumed{Epoch: 2, Step: 108}, o); err == nil || !strings.Contains(err.Error(), blocked) {
+			t.Errorf("%s is a folder: %v", blocked, err)
+		}
+		if d := cmp.Diff(before, must(contents(r.Dir))); d != "" {
+			t.Errorf("%s is a folder: the run changed:\n%s", blocked, d)
+		}
+		if err := os.RemoveAll(path); err != nil { // and nothing holds the run any more
+			t.Fatal(err)
+		}
+		again, err := Resume(r.Dir, Resumed{Epoch: 2, Step: 108}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Close()
+	}
+}
+
+// An epoch that max_steps cut is summed up once, when it is over: in metrics.csv, in what is read back and in TensorBoard.
+func TestResumeWithinEpoch(t *testing.T) {
+	r, err := Create(t.TempDir(), "x", start, Options{TensorBoard: true, Clock: tick()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Log(Epoch{Epoch: 1, Step: 10, TrainLoss: 1})
+	r.Log(Step{Epoch: 2, Step: 17, TrainLoss: 0.75})
+	r.Log(Epoch{Epoch: 2, Step: 17, TrainLoss: 0.5})
+	if err := r.Finish(Summary{}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Resume(r.Dir, Resumed{Epoch: 2, Step: 17, Position: 7}, Options{TensorBoard: true, Clock: tick()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Log(Epoch{Epoch: 2, Step: 20, TrainLoss: 0.25})
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := []Epoch{{Epoch: 1, Step: 10, TrainLoss: 1}, {Epoch: 2, Step: 20, TrainLoss: 0.25}}
+	rec, err := Open(r.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, rec.Epochs); d != "" {
+		t.Errorf("metrics.csv: %s", d)
+	}
+	var logged []Epoch
+	for _, l := range rec.Lines {
+		if e, ok := l.Event.(Epoch); ok {
+			logged = append(logged, e)
+		}
+	}
+	if d := cmp.Diff(want, logged); d != "" {
+		t.Errorf("log: %s", d)
+	}
+	curves, _ := points(t, r.Dir)
+	for p, want := range map[point]float32{{"loss/train_epoch", 10}: 1, {"loss/train", 17}: 0.75, {"loss/train_epoch", 17}: 0, {"loss/train_epoch", 20}: 0.25} {
+		if got := curves[p]; got != want {
+			t.Errorf("%v is %v, want %v", p, got, want)
+		}
+	}
+}
+
 func TestResumeWantsARun(t *testing.T) {
 	if _, err := Resume(t.TempDir(), Resumed{}, Options{}); err == nil || !strings.Contains(err.Error(), "not a run folder") {
 		t.Error(err)

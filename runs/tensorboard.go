@@ -3,7 +3,6 @@ package runs
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,7 +33,7 @@ func scalars(e Event) (step int, list []tfevents.Scalar) {
 		add("speed/images_per_s", e.ImagesPerS)
 		return e.Step, list
 	case Epoch:
-		add("loss/train_epoch", e.TrainLoss)
+		add(epochTag, e.TrainLoss)
 		addIf("loss/test", e.TestLoss)
 		addIf("loss/val", e.ValLoss)
 		addIf("accuracy/train_epoch", e.TrainAccuracy)
@@ -43,6 +42,13 @@ func scalars(e Event) (step int, list []tfevents.Scalar) {
 		return e.Step, list
 	}
 	return 0, nil
+}
+
+// epochTag is a curve that every Epoch, and no other event, adds to.
+const epochTag = "loss/train_epoch"
+
+func isEpochPoint(e tfevents.Event) bool {
+	return slices.ContainsFunc(e.Scalars, func(s tfevents.Scalar) bool { return s.Tag == epochTag })
 }
 
 // board is the event file that one process adds to a run. A record that is written only in part, because the disk is full, is
@@ -57,24 +63,17 @@ type board struct {
 // boardOf is the middle of the names of a run's event files, where others have the machine's name.
 const boardOf = ".halfstep."
 
-// boardFiles lists the event files of a run folder, oldest first, and the temporary ones that a process killed while it rewrote
-// them left behind.
-func boardFiles(dir string) (list, left []string, err error) {
-	all, err := filepath.Glob(filepath.Join(globEscape(dir), tfevents.Prefix+"*"+boardOf+"*"))
-	for _, path := range all {
-		if strings.HasSuffix(path, tempSuffix) {
-			left = append(left, path)
-		} else {
-			list = append(list, path)
-		}
-	}
+// boardFiles lists the event files of a run folder, oldest first.
+func boardFiles(dir string) ([]string, error) {
+	list, err := filepath.Glob(filepath.Join(globEscape(dir), tfevents.Prefix+"*"+boardOf+"*"))
+	list = slices.DeleteFunc(list, func(path string) bool { return strings.HasSuffix(path, tempSuffix) })
 	slices.Sort(list)
-	return list, left, err
+	return list, err
 }
 
 // newBoard adds an event file to a run folder. TensorBoard reads files in the order of their names, which start with the time.
 func newBoard(dir string, clock func() time.Time) (*board, error) {
-	before, _, err := boardFiles(dir)
+	before, err := boardFiles(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +84,7 @@ func newBoard(dir string, clock func() time.Time) (*board, error) {
 	}
 	b := &board{f: f, clock: clock}
 	if err := b.write(tfevents.Event{Version: tfevents.Version}); err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
 	return b, nil
 }
@@ -102,7 +101,7 @@ func (b *board) write(e tfevents.Event) error {
 	return nil
 }
 
-// log adds the points of an event, if it has any. After Resumed a TensorBoard that is open drops the points that rewindBoards took
+// log adds the points of an event, if it has any. After Resumed a TensorBoard that is open drops the later points, which stageBoards took
 // out of the files before.
 func (b *board) log(e Event) error {
 	if at, ok := e.(Resumed); ok {
@@ -115,42 +114,32 @@ func (b *board) log(e Event) error {
 	return b.write(tfevents.Event{Step: int64(step), Scalars: list})
 }
 
-// rewindBoards takes the points beyond a step out of a run's event files. The caller has the run for itself.
-func rewindBoards(dir string, step int) error {
-	files, left, err := boardFiles(dir)
+// stageBoards takes points out of a run's event files; one that has no such point stays as it is. The caller has the run for
+// itself.
+func stageBoards(s *staging, dir string, void func(tfevents.Event) bool) {
+	files, err := boardFiles(dir)
 	if err != nil {
-		return err
-	}
-	for _, path := range left {
-		if err := os.Remove(path); err != nil {
-			return err
-		}
+		s.err = errors.Join(s.err, err)
+		return
 	}
 	for _, path := range files {
-		if err := rewindBoard(path, step); err != nil {
-			return err
+		b, err := os.ReadFile(path)
+		if err != nil {
+			s.err = errors.Join(s.err, err)
+			return
 		}
-	}
-	return nil
-}
-
-// rewindBoard leaves a file as it is where it has no such point.
-func rewindBoard(path string, step int) error {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	events, _ := tfevents.Decode(b) // a last record may be cut: TensorBoard leaves it out, too
-	void := func(e tfevents.Event) bool { return e.Scalars != nil && e.Step > int64(step) }
-	if !slices.ContainsFunc(events, void) {
-		return nil
-	}
-	return writeAtomic(path, func(w io.Writer) error {
-		for _, e := range slices.DeleteFunc(events, void) {
-			if _, err := w.Write(tfevents.Append(nil, e)); err != nil {
-				return err
+		events, _ := tfevents.Decode(b) // a last record may be cut: TensorBoard leaves it out, too
+		kept := b[:0:0]
+		changed := false
+		for _, e := range events {
+			if e.Scalars != nil && void(e) {
+				changed = true
+			} else {
+				kept = tfevents.Append(kept, e)
 			}
 		}
-		return nil
-	})
+		if changed {
+			s.add(path, kept)
+		}
+	}
 }

@@ -51,10 +51,25 @@ func (t *Trainer) optimizerState() []saved {
 		}
 		for _, s := range t.asm.step.States() {
 			name := optim.StateName(p.Name, s)
-			r = append(r, saved{name, optimizerPrefix + torchName(p.Name) + "." + s, p, func(to *writer, v []float32) { put(to, name, v) }})
+			r = append(r, saved{
+				name, optimizerPrefix + torchName(p.Name) + "." + s, p, stateKey(s), func(to *writer, v []float32) { put(to, name, v) },
+			})
 		}
 	}
 	return r
+}
+
+// stateKey is the key of the configuration that an optimizer's state comes with.
+func stateKey(state string) string {
+	switch state {
+	case "max_exp_avg_sq":
+		return "optim.amsgrad"
+	case "momentum_buffer":
+		return "optim.momentum"
+	case "grad_avg":
+		return "optim.centered"
+	}
+	return "optim.name"
 }
 
 // Checkpoint captures the whole state of training.
@@ -78,7 +93,7 @@ func (t *Trainer) Checkpoint() (*runs.Checkpoint, error) {
 }
 
 // Restore puts a checkpoint's state back: training then goes on as if it had never stopped. It warns where a run without
-// loss scaling is resumed with it.
+// loss scaling is resumed with it. A configuration that needs what the checkpoint does not have is a *ConfigError.
 func (t *Trainer) Restore(c *runs.Checkpoint) (warnings []string, err error) {
 	if err := t.RestoreWeights(c); err != nil {
 		return nil, err
@@ -94,7 +109,11 @@ func (t *Trainer) Restore(c *runs.Checkpoint) (warnings []string, err error) {
 		}
 	}
 	if want := t.asm.step.Name(); name != want {
-		return nil, fmt.Errorf("trainer: restore: the checkpoint's optimizer is %s, not %s", name, want)
+		return nil, &ConfigError{Key: "optim.name", Message: fmt.Sprintf(
+			"%s cannot go on from the state of %s, which the checkpoint has", strings.TrimSuffix(want, "_step"), strings.TrimSuffix(name, "_step"))}
+	}
+	if s := t.cfg.Optim.Schedule.Name; s == "plateau" && schedule.Plateau == nil {
+		return nil, &ConfigError{Key: "optim.schedule.name", Message: s + " goes on from its own state, which the checkpoint does not have"}
 	}
 	if err := t.restore(t.optimizerState(), c); err != nil {
 		return nil, err

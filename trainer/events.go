@@ -20,8 +20,8 @@ func (s *Session) opening() {
 		s.emit(*s.choice)
 	}
 	s.emit(runs.Data{
-		Dataset: s.set.Name, Source: s.set.Dir, TrainSamples: len(s.set.TrainIndex), ValSamples: len(s.set.ValIndex),
-		TestSamples: s.set.Test.N, Classes: s.set.Classes, Shape: t.asm.spec(1, true).Input,
+		Dataset: s.set.Name, Split: notEmpty(s.set.EMNISTSplit()), Source: s.set.Dir,
+		TrainSamples: len(s.set.TrainIndex), ValSamples: len(s.set.ValIndex), TestSamples: s.set.Test.N, Classes: s.set.Classes, Shape: t.asm.spec(1, true).Input,
 		ResidentDataBytes: t.memory.ResidentData, Seconds: s.readSeconds,
 	})
 	s.emit(runs.Model{
@@ -35,6 +35,14 @@ func (s *Session) opening() {
 	for _, w := range t.train.model.Warnings {
 		s.warn("model", w)
 	}
+}
+
+// notEmpty is nil for an empty string.
+func notEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 func (s *Session) warn(code, message string) {

@@ -38,35 +38,67 @@ const (
 type ExportOptions struct {
 	UseOptions
 	Format string // safetensors or onnx; empty: onnx where Out ends so, else safetensors
-	Out    string // file; empty: model.safetensors or model.onnx in the run folder
+	Out    string // file, or folder for model.safetensors or model.onnx; empty: the run folder
 	DType  string // of the weights: float32, float16 or bfloat16; empty is float32
 }
 
-// format is the one asked for, or that of the file's name.
+// format is the one asked for, or that of the file's name, which must not say otherwise.
 func (o ExportOptions) format() (string, error) {
+	named := ""
+	switch ext := strings.ToLower(filepath.Ext(o.Out)); ext {
+	case ".pt", ".pth":
+		return "", &ConfigError{Key: "--out", Message: fmt.Sprintf("%s: %s is the name of what torch.load reads; want .safetensors or .onnx", o.Out, ext)}
+	case "." + FormatSafetensors, "." + FormatONNX:
+		named = ext[1:]
+	}
 	switch o.Format {
 	case FormatSafetensors, FormatONNX:
+		if named != "" && named != o.Format {
+			return "", &ConfigError{Key: "--out", Message: fmt.Sprintf("%s is the name of another format than --format %s", o.Out, o.Format)}
+		}
 		return o.Format, nil
 	case "":
-		if strings.EqualFold(filepath.Ext(o.Out), "."+FormatONNX) {
-			return FormatONNX, nil
-		}
-		return FormatSafetensors, nil
+		return orElse(named, FormatSafetensors), nil
 	}
 	return "", &ConfigError{Key: "--format", Message: fmt.Sprintf("%q, want safetensors or onnx", o.Format)}
 }
 
+// target is the path of the file to write for a run.
+func (o ExportOptions) target(dir, format string) (string, error) {
+	path := orElse(o.Out, dir)
+	refuse := func(why string) (string, error) {
+		return "", &ConfigError{Key: "--out", Message: fmt.Sprintf("%s: %s", path, why)}
+	}
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		path = filepath.Join(path, "model."+format)
+		info, err = os.Stat(path)
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		return refuse("not a regular file")
+	}
+	folder := filepath.Dir(path)
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return refuse("there is no folder " + folder)
+	}
+	if runs.Owns(path) {
+		return refuse("a run's own file, which is not overwritten")
+	}
+	return path, nil
+}
+
 // Exported tells what was written.
 type Exported struct {
-	Path       string  `json:"path"`
-	Format     string  `json:"format"`
-	DType      string  `json:"dtype"`
-	Bytes      int64   `json:"bytes"`
-	Tensors    int     `json:"tensors"`
-	Step       int     `json:"step"`
-	Samples    int     `json:"samples"`        // compared
-	Difference float64 `json:"max_difference"` // of an output by the rounding to DType
-	Outputs    float64 `json:"max_output"`     // largest absolute output, which the difference is to be seen against
+	Path       string   `json:"path"`
+	Format     string   `json:"format"`
+	DType      string   `json:"dtype"`
+	Bytes      int64    `json:"bytes"`
+	Tensors    int      `json:"tensors"`
+	Step       int      `json:"step"`
+	Samples    int      `json:"samples"`        // compared
+	Difference float64  `json:"max_difference"` // of an output by the rounding to DType
+	Outputs    float64  `json:"max_output"`     // largest absolute output, which the difference is to be seen against
+	Warnings   []string `json:"warnings,omitempty"`
 }
 
 // Export writes the model of a run: its weights as a safetensors file, or weights and inference graph as an ONNX model, under
@@ -81,11 +113,15 @@ func Export(ctx context.Context, dir string, o ExportOptions) (*Exported, error)
 	if err != nil {
 		return nil, err
 	}
-	r, c, err := openRun(dir, o.UseOptions)
+	path, err := o.target(dir, format)
 	if err != nil {
 		return nil, err
 	}
-	x := &export{cfg: r.Config, from: weightsOnly(c), format: format, dtype: dtype, path: orElse(o.Out, filepath.Join(dir, "model."+format))}
+	r, c, warnings, err := openRun(dir, o.UseOptions)
+	if err != nil {
+		return nil, err
+	}
+	x := &export{cfg: r.Config, from: weightsOnly(c), format: format, dtype: dtype, path: path}
 	x.cfg.AMP.Enabled = false // the weights are compared, not the arithmetic
 	x.meta = map[string]string{
 		"name": r.Config.Name, "run": runID(dir), "step": strconv.Itoa(c.Step), "input_shape": c.Meta[metaShape],
@@ -98,7 +134,12 @@ func Export(ctx context.Context, dir string, o ExportOptions) (*Exported, error)
 		return nil, err
 	}
 	defer x.dev.Close()
-	return x.write(ctx)
+	e, err := x.write(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.Warnings = warnings
+	return e, nil
 }
 
 func orElse(s, otherwise string) string {
@@ -133,17 +174,9 @@ type export struct {
 
 // write writes the file under another name, tries it, and renames it.
 func (x *export) write(ctx context.Context) (*Exported, error) {
-	temp := x.path + ".tmp"
 	e := &Exported{Path: x.path, Format: x.format, DType: x.dtype.String(), Tensors: len(x.tensors), Step: x.from.Step, Samples: exportSamples}
-	err := x.writeFile(temp)
-	if err == nil {
-		err = x.compare(ctx, temp, e)
-	}
-	if err == nil {
-		err = os.Rename(temp, x.path)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("export: %w", err), removeIfThere(temp))
+	if err := x.writeFile(ctx, e); err != nil {
+		return nil, fmt.Errorf("export: %s: %w", x.path, err)
 	}
 	info, err := os.Stat(x.path)
 	if err != nil {
@@ -153,16 +186,19 @@ func (x *export) write(ctx context.Context) (*Exported, error) {
 	return e, nil
 }
 
-func (x *export) writeFile(path string) error {
+func (x *export) writeFile(ctx context.Context, e *Exported) error {
 	encode, err := x.encoder()
 	if err != nil {
 		return err
 	}
-	f, err := os.Create(path)
+	file, err := runs.Stage(x.path, encode)
 	if err != nil {
 		return err
 	}
-	return errors.Join(encode(f), f.Sync(), f.Close())
+	if err := x.compare(ctx, file.Name(), e); err != nil {
+		return errors.Join(err, file.Drop())
+	}
+	return file.Commit()
 }
 
 // encoder gives what writes the model in its format.
@@ -174,13 +210,6 @@ func (x *export) encoder() (func(io.Writer) error, error) {
 	f := &safetensors.File{Tensors: x.tensors, Meta: maps.Clone(x.meta)}
 	f.Meta["format"] = "pt"
 	return func(w io.Writer) error { return safetensors.Write(w, f) }, nil
-}
-
-func removeIfThere(path string) error {
-	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 // compare computes the outputs of the weights that went in and of those rounded, and of what a safetensors file holds.
@@ -219,7 +248,7 @@ func (x *export) readBack(ctx context.Context, path string, want []float32) erro
 		return err
 	}
 	if !slices.Equal(device.Bytes(want), device.Bytes(got)) {
-		return fmt.Errorf("%s was read back with other outputs than the weights that were written", path)
+		return errors.New("the file was read back with other outputs than the weights that were written")
 	}
 	return nil
 }

@@ -15,29 +15,50 @@ import (
 type UseOptions struct {
 	Device string // as in the configuration; empty: the one that the run was on
 	Best   bool   // the checkpoint with the best validation accuracy, not the last one
+
+	Warn func(message string) // is told of damaged checkpoints that were passed over; nil: nobody
 }
 
-// openRun reads a run's configuration and the checkpoint that the options ask for.
-func openRun(dir string, o UseOptions) (*configs.Resolved, *runs.Checkpoint, error) {
+// openRun reads a run's configuration and the checkpoint that the options ask for. The warnings went to Warn, too.
+func openRun(dir string, o UseOptions) (_ *configs.Resolved, _ *runs.Checkpoint, warnings []string, _ error) {
 	var overrides []string
 	if o.Device != "" {
 		overrides = []string{"device=" + o.Device}
 	}
 	r, err := configs.Load(filepath.Join(dir, runs.ConfigFile), overrides)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	folder := filepath.Join(dir, runs.CheckpointsDir)
 	var c *runs.Checkpoint
 	if o.Best {
 		c, err = runs.Best(folder)
 	} else {
-		c, _, err = runs.Latest(folder)
+		c, warnings, err = runs.Latest(folder)
 	}
-	if errors.Is(err, runs.ErrNoCheckpoint) {
-		err = &ConfigError{Key: dir, Message: "the run has no such checkpoint"}
+	if err != nil {
+		return nil, nil, warnings, withoutCheckpoint(dir, folder, o.Best, err)
 	}
-	return r, c, err
+	if o.Warn != nil {
+		for _, w := range warnings {
+			o.Warn(w)
+		}
+	}
+	return r, c, warnings, nil
+}
+
+// withoutCheckpoint explains that a run does not have the checkpoint that is asked for.
+func withoutCheckpoint(dir, folder string, best bool, err error) error {
+	if !errors.Is(err, runs.ErrNoCheckpoint) {
+		return err
+	}
+	if best {
+		return &ConfigError{Key: "--best", Message: dir + " has no best checkpoint: train with checkpoint.best=true and data.validation above 0"}
+	}
+	if list, listErr := runs.ListCheckpoints(folder); listErr != nil || len(list) > 0 {
+		return errors.Join(err, listErr) // it names those that are damaged
+	}
+	return &ConfigError{Key: dir, Message: "no checkpoint saved yet"}
 }
 
 // Evaluated is a run's model on one split.
@@ -51,11 +72,15 @@ type Evaluated struct {
 	Accuracy   *float64 `json:"accuracy"` // null where there are no classes
 	Seconds    float64  `json:"seconds"`
 	ImagesPerS float64  `json:"images_per_s"`
+	Warnings   []string `json:"warnings,omitempty"`
 }
 
 // EvaluateRun evaluates the model of a run folder on its split "test" or "validation".
 func EvaluateRun(ctx context.Context, dir, split string, o UseOptions) (*Evaluated, error) {
-	r, c, err := openRun(dir, o)
+	if split != "test" && split != "validation" {
+		return nil, &ConfigError{Key: "--split", Message: fmt.Sprintf("%q, want test or validation", split)}
+	}
+	r, c, warnings, err := openRun(dir, o)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +96,7 @@ func EvaluateRun(ctx context.Context, dir, split string, o UseOptions) (*Evaluat
 	}
 	defer s.Close()
 	if s.trainer.evals[split] == nil {
-		return nil, &ConfigError{Key: "--split", Message: fmt.Sprintf("the run has no %s samples, want test, or validation where data.validation is above 0", split)}
+		return nil, &ConfigError{Key: "--split", Message: fmt.Sprintf("the run's data has no %s samples", split)}
 	}
 	if err := s.trainer.RestoreWeights(c); err != nil {
 		return nil, err
@@ -82,7 +107,7 @@ func EvaluateRun(ctx context.Context, dir, split string, o UseOptions) (*Evaluat
 	}
 	return &Evaluated{
 		Run: runID(dir), Checkpoint: relative(dir, c.Path), Step: c.Step, Split: split, Samples: e.Samples, Loss: e.Loss,
-		Accuracy: number(e.Accuracy), Seconds: e.Seconds, ImagesPerS: float64(e.Samples) / e.Seconds,
+		Accuracy: number(e.Accuracy), Seconds: e.Seconds, ImagesPerS: float64(e.Samples) / e.Seconds, Warnings: warnings,
 	}, nil
 }
 
@@ -97,7 +122,7 @@ func runID(dir string) string {
 // OpenClassifier opens the model of a run folder, on the CPU unless the options name another device. Closing it closes its
 // device.
 func OpenClassifier(dir string, o UseOptions) (*Classifier, error) {
-	r, c, err := openRun(dir, o)
+	r, c, _, err := openRun(dir, o)
 	if err != nil {
 		return nil, err
 	}

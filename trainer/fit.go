@@ -20,6 +20,12 @@ func (t *Trainer) outOfSteps() bool {
 	return t.cfg.MaxSteps > 0 && t.state.attempts() >= t.cfg.MaxSteps
 }
 
+// cut reports whether max_steps ends the run within an epoch. One that is resumed there ends it again: it may have been killed
+// before that was logged, and resuming made void what was.
+func (t *Trainer) cut() bool {
+	return t.state.Position > 0 && t.state.Epoch < t.cfg.Epochs && t.outOfSteps()
+}
+
 // Fit trains from where the state stands to the last epoch, and evaluates on the test data. When the context ends, it
 // saves and returns ErrInterrupted. The result is valid, as far as training came, also with an error.
 func (t *Trainer) Fit(ctx context.Context) (*Result, error) {
@@ -27,7 +33,7 @@ func (t *Trainer) Fit(ctx context.Context) (*Result, error) {
 	t.clock = func() { t.state.Seconds = before + time.Since(start).Seconds() }
 	t.dev.ResetPeak()
 	var err error
-	for !t.Done() && err == nil {
+	for cut := t.cut(); (cut || !t.Done()) && err == nil; cut = false {
 		err = t.epoch(ctx)
 	}
 	t.clock()

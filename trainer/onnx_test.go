@@ -92,7 +92,7 @@ func outputsOf(t *testing.T, dir string, o ExportOptions, n int) (want []float32
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, c, err := openRun(dir, UseOptions{})
+	r, c, _, err := openRun(dir, UseOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

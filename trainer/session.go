@@ -145,7 +145,7 @@ func (s *Session) openRun() error {
 	}
 	if s.opts.Resume != "" {
 		epoch, position, step := s.trainer.Position()
-		at := runs.Resumed{Epoch: epoch, Step: step, Position: position}
+		at := runs.Resumed{Epoch: epoch, Step: step, Position: position, Device: p.Kind, DeviceName: p.Name}
 		if s.resumed != nil {
 			at.Path = relative(s.opts.Resume, s.resumed.Path)
 		}

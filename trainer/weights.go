@@ -37,6 +37,7 @@ type saved struct {
 	name   string
 	tensor string // in the file
 	layout model.Param
+	key    string // of the configuration, which says that there is such a value
 	write  func(to *writer, v []float32)
 }
 
@@ -47,11 +48,11 @@ func torchName(name string) string { return strings.ReplaceAll(name, "/", ".") }
 func (w *weights) saved() []saved {
 	var r []saved
 	for _, p := range w.params {
-		r = append(r, saved{p.Name, torchName(p.Name), p, func(to *writer, v []float32) { w.writeParam(to, p, v) }})
+		r = append(r, saved{p.Name, torchName(p.Name), p, "model", func(to *writer, v []float32) { w.writeParam(to, p, v) }})
 	}
 	for _, n := range w.norms {
 		for _, name := range []string{n.RunningMean, n.RunningVar} {
-			r = append(r, saved{name, torchName(name), n.Statistic(name), func(to *writer, v []float32) { w.writeRunning(to, name, v) }})
+			r = append(r, saved{name, torchName(name), n.Statistic(name), "model", func(to *writer, v []float32) { w.writeRunning(to, name, v) }})
 		}
 	}
 	return r
@@ -72,13 +73,14 @@ func (w *weights) tensors(list []saved) ([]safetensors.Tensor, error) {
 	return r, nil
 }
 
-// restore writes the tensors of a checkpoint to the store.
+// restore writes the tensors of a checkpoint to the store. One that the configuration wants and the checkpoint lacks is a
+// *ConfigError.
 func (w *weights) restore(list []saved, c *runs.Checkpoint) error {
 	to := &writer{store: w.store}
 	for _, v := range list {
 		x := c.Lookup(v.tensor)
 		if x == nil || x.DType != safetensors.F32 || len(x.Data) != 4*v.layout.Elems() {
-			return fmt.Errorf("trainer: restore: the checkpoint has no float32 tensor %s of shape %v", v.tensor, v.layout.TorchShape())
+			return &ConfigError{Key: v.key, Message: fmt.Sprintf("the checkpoint has no tensor for it: float32 %s of shape %v", v.tensor, v.layout.TorchShape())}
 		}
 		v.write(to, model.FromTorch(v.layout, float32s(*x)))
 	}

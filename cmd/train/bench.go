@@ -67,7 +67,7 @@ func newBenchStep() *cobra.Command {
 	}
 	f.register(c)
 	graphFlag(c, &f.noGraph)
-	c.Flags().IntVar(&o.Steps, "steps", 20, "timings; one takes several steps where a step is shorter than 1 ms")
+	countFlag(c, &o.Steps, "steps", 20, "timings; one takes several steps where a step is shorter than 1 ms")
 	c.Flags().BoolVar(&o.Profile, "profile", false, "also the time and GFLOP/s of each instruction")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
 	return c

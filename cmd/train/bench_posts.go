@@ -56,11 +56,11 @@ func newBenchMatMul() *cobra.Command {
 		use:   "matmul",
 		short: "A batched matrix product in each dtype on each device; copies and warm-up apart",
 		flags: func(c *cobra.Command) {
-			c.Flags().IntVar(&o.Batch, "batch", 20, "products")
-			c.Flags().IntVar(&o.M, "m", 1000, "rows of A and C")
-			c.Flags().IntVar(&o.K, "k", 200, "columns of A, rows of B")
-			c.Flags().IntVar(&o.N, "n", 1000, "columns of B and C")
-			c.Flags().IntVar(&o.Runs, "runs", 20, "timings")
+			countFlag(c, &o.Batch, "batch", 20, "products")
+			countFlag(c, &o.M, "m", 1000, "rows of A and C")
+			countFlag(c, &o.K, "k", 200, "columns of A, rows of B")
+			countFlag(c, &o.N, "n", 1000, "columns of B and C")
+			countFlag(c, &o.Runs, "runs", 20, "timings")
 			c.Flags().StringSliceVar(&o.DTypes, "dtypes", nil, "default: float64,float32,float16,bfloat16")
 			deviceFlag(c, &o.Device)
 		},
@@ -102,7 +102,7 @@ func newBenchMLP() *cobra.Command {
 		long: "mlp trains three matrices with ReLU between, (64, 1024, 128, 8) and (64, 5000, 5000, 8), by SGD on one batch of random data. It runs\n" +
 			"10,000 iterations of the small net, as the post did, and 300 of the large one, from which the time of 10,000 is worked out.",
 		flags: func(c *cobra.Command) {
-			c.Flags().IntVar(&o.Iterations, "iterations", 0, "of both nets; default: 10000 of the small one and 300 of the large one")
+			countFlag(c, &o.Iterations, "iterations", 0, "of both nets; default: 10000 of the small one and 300 of the large one")
 			deviceFlag(c, &o.Device)
 			graphFlag(c, &o.NoGraph)
 		},
@@ -130,7 +130,7 @@ func newBenchBatch() *cobra.Command {
 		short: "The 784-16-16-10 net at batch 1 to 4096: what a loop over single samples costs",
 		flags: func(c *cobra.Command) {
 			c.Flags().StringSliceVar(&sizes, "batch-sizes", nil, "default: 1,8,64,512,4096")
-			c.Flags().IntVar(&o.Steps, "steps", 20, "timings of each; one takes several steps where a step is shorter than 1 ms")
+			countFlag(c, &o.Steps, "steps", 20, "timings of each; one takes several steps where a step is shorter than 1 ms")
 			deviceFlag(c, &o.Device)
 			graphFlag(c, &o.NoGraph)
 		},
@@ -160,7 +160,7 @@ func newBenchTutorial() *cobra.Command {
 		use:   "tutorial",
 		short: "The AMP tutorial's net, 3 x 4096 linear: default and mixed precision, time and peak memory",
 		flags: func(c *cobra.Command) {
-			c.Flags().IntVar(&o.Steps, "steps", 0, "stop after so many; 0: all 150, 3 epochs of 50")
+			countFlag(c, &o.Steps, "steps", 0, "stop after so many; default: all 150, 3 epochs of 50")
 			c.Flags().StringSliceVar(&o.Precisions, "precision", nil, "of fp32, tf32, fp16, bf16; default: fp32,fp16,bf16")
 			deviceFlag(c, &o.Device)
 			graphFlag(c, &o.NoGraph)

@@ -59,21 +59,31 @@ func TestBenchRequests(t *testing.T) {
 		args string
 		says string
 	}{
+		{2, "foo", `unknown command "foo" for "train bench"`},
+		{2, "matmul x", `unknown command "x" for "train bench matmul": train bench matmul`},
 		{2, "step", "config"},
 		{2, "step --config test.yaml data.batch_size=200", "data.batch_size"},
 		{2, "step --config test.yaml data.drop_last=true --steps -1", "--steps"},
 		{2, "step --config test.yaml amp.dtype=float8", "amp.dtype"},
+		{2, "step --config test.yaml data.drop_last=true --steps 0", "--steps"},
+		{2, "step --config test.yaml --no-graph cuda.graph=true", "--no-graph stands for cuda.graph=false, and cuda.graph=true is given too"},
 		{2, "matmul --m 0x", "--m"},
+		{2, "matmul --m 0", `invalid argument "0" for "--m" flag: want a whole number from 1 on`},
+		{2, "matmul --runs 0", "--runs"},
 		{2, "matmul --device cpu --batch 16777216", "--batch"},
 		{2, "matmul --dtypes int8", "--dtypes"},
 		{4, "matmul --device cuda:9", "cuda:9"},
 		{2, "batch --batch-sizes 0", "--batch-sizes"},
 		{2, "batch --device cpu --batch-sizes 60001", "60000"},
 		{2, "mlp --iterations 1", "--iterations"},
+		{2, "batch --steps 0", "--steps"},
+		{2, "mlp --iterations 0", "--iterations"},
 		{2, "tutorial --steps -1", "--steps"},
+		{2, "tutorial --steps 0", "--steps"},
 		{2, "tutorial --device cpu --steps 1 --precision fp8", "--precision"},
 		{2, "tutorial --device cpu --steps 1 --precision fp32,tf32", "tf32 needs an NVIDIA GPU"},
 		{2, "time-to-accuracy --config test.yaml --target 99", "--target"},
+		{2, "time-to-accuracy --config test.yaml --seeds 0", "--seeds"},
 		{2, "time-to-accuracy --config posts/three_matrices", "random"},
 	} {
 		t.Run(c.args, func(t *testing.T) {

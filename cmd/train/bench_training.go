@@ -85,7 +85,7 @@ func newBenchAccuracy() *cobra.Command {
 	graphFlag(c, &f.noGraph)
 	c.Flags().Lookup("config").DefValue, f.config = "cnn_fast", "cnn_fast"
 	c.Flags().Float64Var(&o.Target, "target", 0.99, "test accuracy")
-	c.Flags().IntVar(&o.Seeds, "seeds", 5, "runs, with seeds from the configuration's on")
+	countFlag(c, &o.Seeds, "seeds", 5, "runs, with seeds from the configuration's on")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
 	return c
 }

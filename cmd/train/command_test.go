@@ -41,6 +41,16 @@ func TestExitCodes(t *testing.T) {
 		{"half precision on gorgonia", 2, []string{"--config", "test.yaml", "data.drop_last=true", "device=gorgonia"}, []string{"gorgonia", "float32"}},
 		{"resume of nothing", 2, []string{"--resume", "none"}, []string{"none"}},
 		{"eval without a run", 2, []string{"eval"}, []string{"eval RUN"}},
+		{"more than devices takes", 2, []string{"devices", "x"}, []string{`"x"`, "train devices"}},
+		{"two sets to fetch", 2, []string{"data", "fetch", "mnist", "kmnist"}, []string{"at most 1", "fetch [mnist | fashion_mnist | kmnist]"}},
+		{"more than completion takes", 2, []string{"completion", "bash", "x"}, []string{`"x"`}},
+		{"no classes to show", 2, []string{"predict", "latest", "x.png", "--top", "0"}, []string{"--top"}},
+		{"a folder as file", 2, []string{"--config", "."}, []string{"is a folder"}},
+		{"two devices", 2, []string{"--config", "test.yaml", "device=cpu", "--device", "cuda"}, []string{"--device stands for device=cuda", "device=cpu"}},
+		{"graph and no graph", 2, []string{"--config", "test.yaml", "--no-graph", "cuda={graph: true}"}, []string{"--no-graph", "cuda.graph=true"}},
+		{"allow what is no key", 2, []string{"--resume", "latest", "--allow", "max_steps,epoch"}, []string{`--allow: "epoch" is no key; did you mean epochs?`}},
+		{"allow without resume", 2, []string{"--config", "test.yaml", "--allow", "epochs"}, []string{"--allow", "--resume"}},
+		{"resume without a run folder", 2, []string{"--resume", "latest", "--fast-dev-run"}, []string{"exclude each other"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			train(t, dir, c.args...).wants(t, c.code, c.says...)
@@ -81,6 +91,8 @@ func TestNoGraph(t *testing.T) {
 	dir := workplace(t, 128, 80, small)
 	train(t, dir, "--config", "test.yaml", "--dry-run").wants(t, 0, "cuda.graph: true  # default", "cuda.allow_tf32: false  # default")
 	train(t, dir, "--config", "test.yaml", "--no-graph", "--dry-run").wants(t, 0, "cuda.graph: false  # override")
+	train(t, dir, "--config", "test.yaml", "--no-graph", "cuda.graph=false", "--device", "cpu", "device=cpu", "--dry-run").wants(t, 0, "cuda.graph: false")
+	train(t, dir, "--config", "test.yaml", "--no-graph", "cuda={allow_tf32: true}", "--dry-run").wants(t, 0, "cuda.graph: false", "cuda.allow_tf32: true")
 	train(t, dir, "--config", "test.yaml", "--no-graph", "device=cpu", "max_steps=2", "cuda.allow_tf32=true").wants(t, 0)
 	run := reread(t, theRun(t, dir))
 	if run.Config["cuda.graph"] != "false" || run.Config["cuda.allow_tf32"] != "true" || run.Summary.DType != "float16" || run.Summary.TF32 {
@@ -289,7 +301,13 @@ func TestExport(t *testing.T) {
 	}
 	train(t, dir, "export", "latest", "--format", "tflite").wants(t, 2, "--format", "safetensors or onnx")
 	train(t, dir, "export", "latest", "--dtype", "int8").wants(t, 2, "--dtype")
-	train(t, dir, "export", "latest", "--out", filepath.Join(dir, "none", "x")).wants(t, 1, "export")
+	train(t, dir, "export", "latest", "--out", filepath.Join(dir, "none", "x")).wants(t, 2, "--out", "there is no folder "+filepath.Join(dir, "none"))
+	train(t, dir, "export", "latest", "--out", "x.pt").wants(t, 2, "--out", "torch.load")
+	damage(t, want.Path)
+	o := train(t, dir, "export", "latest", "--json").wants(t, 0)
+	if !strings.Contains(o.stderr, filepath.Base(want.Path)) || !strings.Contains(o.stdout, `"warnings": [`) {
+		t.Errorf("does not tell of the damaged checkpoint: %v", o)
+	}
 }
 
 // TestReport: two configurations with two seeds each make two rows.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -32,6 +33,11 @@ func newCompare() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if o.Epochs > 0 {
+				if err := (keyFlag{"--epochs", "epochs", strconv.Itoa(o.Epochs)}).contradicted(r); err != nil {
+					return err
+				}
+			}
 			if o.BatchSizes, err = batchSizes(batches); err != nil {
 				return err
 			}
@@ -50,8 +56,8 @@ func newCompare() *cobra.Command {
 	graphFlag(c, &f.noGraph)
 	c.Flags().StringSliceVar(&o.Precisions, "precision", nil, "fp32, tf32 (a GPU of compute capability 8.0 or later), fp16, bf16; default: the configuration's")
 	c.Flags().StringSliceVar(&batches, "batch-sizes", nil, "default: the configuration's")
-	c.Flags().IntVar(&o.Epochs, "epochs", 0, "epochs of each run; default: the configuration's")
-	c.Flags().IntVar(&o.Seeds, "seeds", 0, "runs of each row, with as many seeds; default: 1")
+	countFlag(c, &o.Epochs, "epochs", 0, "epochs of each run; default: the configuration's")
+	countFlag(c, &o.Seeds, "seeds", 0, "runs of each row, with as many seeds; default: 1")
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON array, an object a row")
 	c.Flags().BoolVar(&markdown, "markdown", false, "print Markdown tables")
 	return c

@@ -29,7 +29,10 @@ func TestCompareExitCodes(t *testing.T) {
 		{[]string{"--batch-sizes", "0"}, `--batch-sizes: "0"`},
 		{[]string{"--batch-sizes", "64,129"}, "fp32 at batch 129: trainer: data.batch_size: 129, but there are only 128"},
 		{[]string{"--epochs", "-1"}, "--epochs"},
+		{[]string{"--epochs", "0"}, "--epochs"},
+		{[]string{"--epochs", "1", "epochs=2"}, "--epochs stands for epochs=1, and epochs=2 is given too"},
 		{[]string{"--seeds", "-1"}, "--seeds"},
+		{[]string{"--seeds", "0"}, "--seeds"},
 		{[]string{"--json", "--markdown"}, "exclude each other"},
 		{[]string{"model.layers.1.linear.units=2000000000"}, "bytes are free"},
 	} {

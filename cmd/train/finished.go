@@ -25,9 +25,10 @@ type useFlags struct {
 
 func (f *useFlags) register(c *cobra.Command) {
 	c.Flags().BoolVar(&f.Best, "best", false, "the checkpoint with the best validation accuracy, not the last one")
-	c.Flags().StringVar(&f.runsDir, "runs-dir", "runs", "where a run is looked for by its id, the end of it, or `latest`")
+	c.Flags().StringVar(&f.runsDir, "runs-dir", "runs", "where a run is looked for by its id, the end of it, or \"latest\"")
 	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	c.ValidArgsFunction = completeRuns
+	f.Warn = func(message string) { fmt.Fprintln(c.ErrOrStderr(), "warning: checkpoint:", message) }
 }
 
 // find gives the folder of a run, named by path, id, part of it, or "latest".
@@ -56,7 +57,7 @@ func newEval() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "eval RUN",
 		Short: "Evaluate a run's model on its test or validation data",
-		Args:  exactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir, err := f.find(args[0])
 			if err != nil {
@@ -89,7 +90,7 @@ func newPredict() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "predict RUN image.png...",
 		Short: "Classify images of any size, grey or in colour, dark on light or light on dark",
-		Args:  minimumArgs(2),
+		Args:  cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir, err := f.find(args[0])
 			if err != nil {
@@ -114,7 +115,7 @@ func newPredict() *cobra.Command {
 	}
 	f.register(c)
 	c.Flags().StringVar(&f.Device, "device", "cpu", "cpu, cuda, cuda:N")
-	c.Flags().IntVar(&top, "top", 3, "how many classes to show")
+	countFlag(c, &top, "top", 3, "how many classes to show")
 	return c
 }
 
@@ -126,7 +127,7 @@ func newExport() *cobra.Command {
 		Short: "Write a run's model as safetensors or ONNX, in PyTorch's names and layout",
 		Long: "export writes the weights alone as safetensors, checked by reading them back, or with the inference graph as an ONNX model.\n" +
 			"Both take normalised images in PyTorch's order, [N,C,H,W]; docs/LOGS.md shows how they are loaded.",
-		Args: exactArgs(1),
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir, err := f.find(args[0])
 			if err != nil {
@@ -153,7 +154,7 @@ func newExport() *cobra.Command {
 	}
 	f.register(c)
 	c.Flags().StringVar(&o.Format, "format", "", "safetensors or onnx; default: onnx where --out ends in .onnx, else safetensors")
-	c.Flags().StringVar(&o.Out, "out", "", "file to write; default: model.safetensors or model.onnx in the run folder")
+	c.Flags().StringVar(&o.Out, "out", "", "file to write, which is overwritten where it exists, or folder for model.safetensors or model.onnx; default: the run folder")
 	c.Flags().StringVar(&o.DType, "dtype", "float32", "of the weights: float32, float16 or bfloat16")
 	return c
 }
@@ -237,24 +238,19 @@ func writeFile(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
+	info, err := f.Stat()
 	w := bufio.NewWriter(f)
-	err = errors.Join(write(w), w.Flush(), f.Close())
-	if err != nil {
+	if err == nil {
+		err = write(w)
+	}
+	if err == nil { // else Flush would only tell the same again
+		err = w.Flush()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil && info != nil && info.Mode().IsRegular() { // not /dev/stdout
 		return errors.Join(err, os.Remove(path))
 	}
-	return nil
-}
-
-// exactArgs and minimumArgs are cobra's, as usage errors.
-func exactArgs(n int) cobra.PositionalArgs { return asUsage(cobra.ExactArgs(n)) }
-
-func minimumArgs(n int) cobra.PositionalArgs { return asUsage(cobra.MinimumNArgs(n)) }
-
-func asUsage(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if err := check(c, args); err != nil {
-			return &usageError{fmt.Errorf("%w: %s", err, c.UseLine())}
-		}
-		return nil
-	}
+	return err
 }

@@ -166,7 +166,7 @@ func printData(w io.Writer, d data.Description) {
 func newFetch() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
-		Use:   "fetch [mnist | fashion_mnist | kmnist | emnist]",
+		Use:   "fetch [mnist | fashion_mnist | kmnist]",
 		Short: "Download a data set from public mirrors and verify it",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -75,6 +75,34 @@ func TestLogSchema(t *testing.T) {
 	}
 }
 
+// TestLogNamesWhatWasChosen: the log tells which of EMNIST's sets was there, and what a resumed run goes on with.
+func TestLogNamesWhatWasChosen(t *testing.T) {
+	dir := workplace(t, 64, 32, small)
+	for old, name := range map[string]string{"train": "emnist-digits-train", "t10k": "emnist-digits-test"} {
+		for _, part := range []string{"-images-idx3-ubyte", "-labels-idx1-ubyte"} {
+			if err := os.Rename(filepath.Join(dir, old+part), filepath.Join(dir, name+part)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	train(t, dir, "--config", "test.yaml", "device=cpu", "epochs=1", "amp.enabled=false").wants(t, 0)
+	train(t, dir, "--resume", theRun(t, dir), "device=gorgonia", "epochs=2", "--allow", "device,epochs").wants(t, 0)
+	var sets, devices []string
+	for _, l := range reread(t, theRun(t, dir)).Lines {
+		switch e := l.Event.(type) {
+		case runs.Data:
+			if e.Split != nil {
+				sets = append(sets, *e.Split)
+			}
+		case runs.Resumed:
+			devices = append(devices, e.Device, e.DeviceName)
+		}
+	}
+	if len(sets) != 2 || sets[0] != "digits" || len(devices) != 2 || devices[0] != "gorgonia" || devices[1] == "" {
+		t.Errorf("sets %q, want digits twice; resumed on %q, want gorgonia and its name", sets, devices)
+	}
+}
+
 // fits reports whether a JSON value is of a documented type.
 func fits(v any, typ string) bool {
 	switch x := v.(type) {
@@ -113,7 +141,7 @@ func TestLogQuestions(t *testing.T) {
 	s := r.Summary
 	// What each answer must have: how many lines, or a line.
 	count := map[string]int{
-		"The loss curve": lines["step"], "Which steps were skipped": lines["skipped_step"], "The path of the loss scale": lines["scale_change"],
+		"The loss curve": lines["step"], "The loss curve of a resumed run": lines["step"], "Which steps were skipped": lines["skipped_step"], "The path of the loss scale": lines["scale_change"],
 		"Throughput": len(r.Epochs), "Losses that were not finite": 0, "The best epoch": 1, "Several runs side by side": 1,
 	}
 	has := map[string]string{

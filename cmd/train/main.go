@@ -25,7 +25,7 @@ func run() int {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-signals
-		fmt.Fprintln(os.Stderr, "\ninterrupted: saving; once more to leave at once")
+		fmt.Fprintln(os.Stderr, "\ninterrupted: stopping; once more to leave at once")
 		cancel()
 		<-signals
 		os.Exit(trainer.ExitInterrupted)

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -91,6 +93,30 @@ func TestKill(t *testing.T) {
 	}
 }
 
+// TestInterruptCompare: what makes no run folder says nothing of saving.
+func TestInterruptCompare(t *testing.T) {
+	dir := workplace(t, 640, 64, small)
+	c := command(t, dir, "compare", "--config", "test.yaml", "epochs=1000")
+	stderr, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(stderr)
+	first, err := r.ReadString('\n') // what is at hand: the signal handler is in place
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Process.Signal(os.Interrupt)
+	rest, err := io.ReadAll(r)
+	c.Wait()
+	if err != nil || c.ProcessState.ExitCode() != 130 || !strings.Contains(string(rest), "interrupted: stopping;") || strings.Contains(string(rest), "saving") {
+		t.Errorf("exit code %d, %v: %s%s", c.ProcessState.ExitCode(), err, first, rest)
+	}
+}
+
 // TestInterruptOnce: the first interrupt saves and ends with 130; resuming goes on to the same end.
 func TestInterruptOnce(t *testing.T) {
 	dir := workplace(t, 640, 64, small)
@@ -103,7 +129,8 @@ func TestInterruptOnce(t *testing.T) {
 		c.Process.Signal(signal)
 		c.Wait()
 		run := theRun(t, dir)
-		if c.ProcessState.ExitCode() != 130 || !strings.Contains(stderr.String(), "interrupted: saving") {
+		if c.ProcessState.ExitCode() != 130 || !strings.Contains(stderr.String(), "interrupted: stopping;") ||
+			!strings.Contains(stderr.String(), "saving the run\n") {
 			t.Fatalf("exit code %d: %s", c.ProcessState.ExitCode(), stderr)
 		}
 		r := reread(t, run)
@@ -189,18 +216,43 @@ func TestDamagedCheckpoint(t *testing.T) {
 			t.Fatal(list, err)
 		}
 		for _, path := range list[keep:] {
-			f, err := os.OpenFile(path, os.O_WRONLY, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.WriteAt([]byte("damage"), 4096)
-			f.Close()
+			damage(t, path)
 		}
 		o := train(t, dir, "--resume", run, "max_steps=0", "--allow", "max_steps").wants(t, 0, "warning", list[keep])
 		if keep == 0 {
 			o.wants(t, 0, "starts from the beginning")
 		}
 		sameEnd(t, want, run)
+	}
+}
+
+// damage changes bytes in the middle of a file.
+func damage(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.WriteAt([]byte("damage"), 4096)
+	f.Close()
+}
+
+// TestResumeOtherState: what the checkpoint has no state or tensors for is refused as a setting, by its key, and the run stays as
+// it was.
+func TestResumeOtherState(t *testing.T) {
+	dir := workplace(t, 128, 32, small)
+	train(t, dir, "--config", "test.yaml", "epochs=1", "data.validation=20").wants(t, 0)
+	run := theRun(t, dir)
+	for arg, says := range map[string]string{
+		"optim={name: sgd, lr: 0.1}":                        "optim.name: sgd cannot go on from the state of adam",
+		"optim.amsgrad=true":                                "optim.amsgrad: the checkpoint has no tensor for it",
+		"optim.schedule={name: plateau, monitor: val_loss}": "optim.schedule.name: plateau goes on from its own state",
+		"model.layers=[flatten, {linear: {units: 10}}]":     "model: the checkpoint has no tensor for it",
+	} {
+		train(t, dir, "--resume", run, "epochs=2", arg, "--allow", "epochs,optim,model").wants(t, 2, says)
+	}
+	if r := reread(t, run); r.Summary == nil || r.Config["epochs"] != "1" {
+		t.Errorf("summary %+v, configuration %v", r.Summary, r.Config)
 	}
 }
 

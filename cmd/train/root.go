@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,15 +36,42 @@ func graphFlag(c *cobra.Command, noGraph *bool) {
 	c.Flags().BoolVar(noGraph, "no-graph", false, "the same as cuda.graph=false: launch each kernel of a step on a GPU instead of one captured graph")
 }
 
-// load resolves the configuration with the command line's key=value arguments.
+// keyFlag is a flag that stands for a key.
+type keyFlag struct{ flag, key, value string }
+
+// contradicted is a usage error where an override gives the key another value.
+func (k keyFlag) contradicted(r *configs.Resolved) error {
+	for _, v := range r.Values() {
+		if v.Key == k.key && v.Source == "override" && v.Text != k.value {
+			return &usageError{fmt.Errorf("%s stands for %s=%s, and %s=%s is given too: leave one out", k.flag, k.key, k.value, k.key, v.Text)}
+		}
+	}
+	return nil
+}
+
+// load resolves the configuration with the command line's key=value arguments. A flag that stands for a key counts whatever
+// the file says; an argument that says otherwise contradicts it.
 func (f *configFlags) load(args []string) (*configs.Resolved, error) {
+	var flags []keyFlag
 	if f.device != "" {
-		args = append(args, "device="+f.device)
+		flags = append(flags, keyFlag{"--device", "device", f.device})
 	}
 	if f.noGraph {
-		args = append(args, "cuda.graph=false")
+		flags = append(flags, keyFlag{"--no-graph", "cuda.graph", "false"})
 	}
-	return configs.Load(f.config, args)
+	var overrides []string
+	for _, k := range flags {
+		overrides = append(overrides, k.key+"="+k.value)
+	}
+	// With the flags first, an argument wins that gives the same key, alone or in a section.
+	if r, err := configs.Load(f.config, slices.Concat(overrides, args)); err == nil {
+		for _, k := range flags {
+			if err := k.contradicted(r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return configs.Load(f.config, slices.Concat(args, overrides))
 }
 
 // overrides wants every argument to be key=value.
@@ -85,7 +115,7 @@ func newRoot() *cobra.Command {
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	f.register(c)
 	graphFlag(c, &f.noGraph)
-	c.Flags().StringVar(&o.resume, "resume", "", "go on with this run (its folder, its id in runs, or `latest`) from its newest checkpoint")
+	c.Flags().StringVar(&o.resume, "resume", "", "go on with this run (its folder, its id in runs, or \"latest\") from its newest checkpoint")
 	_ = c.RegisterFlagCompletionFunc("resume", completeRuns)
 	c.Flags().StringSliceVar(&o.allow, "allow", nil, "with --resume: keys that may differ from the run's configuration")
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "build everything and tell what would run, without training")
@@ -94,7 +124,26 @@ func newRoot() *cobra.Command {
 	c.AddCommand(newSummary(), newDevices(), newData(), newMemory())
 	c.AddCommand(newEval(), newPredict(), newExport(), newReport())
 	c.AddCommand(newBench(), newCompare())
+	c.InitDefaultCompletionCmd()
+	argumentErrors(c)
 	return c
+}
+
+// argumentErrors makes what a command and those below it say about their arguments usage errors, that tell the usage.
+func argumentErrors(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			err := check(c, args)
+			var usage *usageError
+			if err == nil || errors.As(err, &usage) {
+				return err
+			}
+			return &usageError{fmt.Errorf("%w: %s", err, c.UseLine())}
+		}
+	}
+	for _, sub := range c.Commands() {
+		argumentErrors(sub)
+	}
 }
 
 // trainFlags are the flags of training itself.
@@ -105,6 +154,9 @@ type trainFlags struct {
 }
 
 func (o *trainFlags) run(c *cobra.Command, f *configFlags, args []string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	r, err := o.resolve(f, args)
 	if err != nil {
 		return err
@@ -119,11 +171,30 @@ func (o *trainFlags) run(c *cobra.Command, f *configFlags, args []string) error 
 	if !o.json {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", r.Config.Name, describe(r.Config))
 	}
+	if !o.fastDev {
+		defer context.AfterFunc(c.Context(), func() { fmt.Fprintln(os.Stderr, "saving the run") })()
+	}
 	summary, dir, err := trainer.Train(c.Context(), r, s)
 	if summary != nil && !o.json {
 		fmt.Fprint(c.OutOrStdout(), summaryText(summary, dir))
 	}
 	return err
+}
+
+// check refuses flags that do not go together.
+func (o *trainFlags) check() error {
+	switch {
+	case o.resume != "" && o.fastDev:
+		return &usageError{errors.New("--resume and --fast-dev-run exclude each other: a run without a folder resumes none")}
+	case o.resume == "" && len(o.allow) > 0:
+		return &usageError{errors.New("--allow: goes with --resume")}
+	}
+	for _, key := range o.allow {
+		if err := configs.CheckKey(key); err != nil {
+			return &usageError{fmt.Errorf("--allow: %w", err)}
+		}
+	}
+	return nil
 }
 
 // resolve loads the configuration: that of the run where a run is resumed without another.
@@ -157,7 +228,11 @@ func describe(c configs.Config) string {
 // summaryText is the end of a run on the console.
 func summaryText(s *runs.Summary, dir string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s after %d epochs, %d steps, %.1f s (%.0f images/s)\n", s.ExitReason, s.Epochs, s.Steps, s.Seconds, s.ImagesPerS)
+	fmt.Fprintf(&b, "%s after %d epochs, %d steps, %.1f s", s.ExitReason, s.Epochs, s.Steps, s.Seconds)
+	if s.ImagesPerS > 0 { // NaN before the first step
+		fmt.Fprintf(&b, " (%.0f images/s)", s.ImagesPerS)
+	}
+	b.WriteByte('\n')
 	if s.TestLoss != nil {
 		fmt.Fprintf(&b, "test loss %.4f", *s.TestLoss)
 		if s.TestAccuracy != nil {

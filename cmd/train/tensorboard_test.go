@@ -74,15 +74,21 @@ func TestTensorBoard(t *testing.T) {
 			t.Errorf("%s is %v, %v; want %v", key, got, ok, v)
 		}
 	}
-	train(t, dir, append(args, "max_steps=14")...).wants(t, 0)
-	run := theRun(t, dir)
-	if err := os.Remove(newest(t, run).Path); err != nil {
-		t.Fatal(err)
+	for _, from := range []int{12, 15} { // 15 is within an epoch that max_steps cut, and summed up
+		os.RemoveAll(filepath.Join(dir, "runs"))
+		train(t, dir, append(args, "max_steps=15")...).wants(t, 0)
+		run := theRun(t, dir)
+		if from == 12 {
+			if err := os.Remove(newest(t, run).Path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := len(curves(t, run))
+		train(t, dir, "--resume", run, "max_steps=0", "--allow", "max_steps").wants(t, 0)
+		if d := cmp.Diff(want, curves(t, run)); d != "" {
+			t.Errorf("from step %d: %s", from, d)
+		}
+		sameEnd(t, whole[0], run)
+		t.Logf("%d points, %d before the resume from step %d", len(want), before, from)
 	}
-	before := len(curves(t, run))
-	train(t, dir, "--resume", run, "max_steps=0", "--allow", "max_steps").wants(t, 0)
-	if d := cmp.Diff(want, curves(t, run)); d != "" {
-		t.Error(d)
-	}
-	t.Logf("%d points, %d before the resume from step 12", len(want), before)
 }

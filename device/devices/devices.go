@@ -57,9 +57,9 @@ func HasTF32(p device.Properties) bool {
 
 // Usable is a device of this machine, or why it cannot be used.
 type Usable struct {
-	Name       string // as in the configuration
-	Properties device.Properties
-	Why        string // empty when it is usable
+	Name       string            `json:"name"` // as in the configuration
+	Properties device.Properties `json:"properties,omitzero"`
+	Why        string            `json:"why,omitempty"` // why not; empty when it is usable
 }
 
 // List tells what is here.

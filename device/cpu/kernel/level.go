@@ -5,6 +5,7 @@ package kernel
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/cpu"
 )
@@ -55,5 +56,8 @@ func Best() (Level, error) {
 			return l, nil
 		}
 	}
-	return 0, fmt.Errorf("%s=%s: this machine has %v", LevelEnv, want, have)
+	if !slices.Contains(levelNames[:], want) {
+		return 0, fmt.Errorf("%s=%s: no such level, want one of %v", LevelEnv, want, have)
+	}
+	return 0, fmt.Errorf("%s=%s: this machine has %v only", LevelEnv, want, have)
 }
