@@ -88,8 +88,10 @@ func TestExportTarget(t *testing.T) {
 	folder := t.TempDir()
 	ctx := context.Background()
 	for _, c := range []struct{ out, format, want string }{
-		{"", "", filepath.Join(dir, "model.safetensors")}, {"", "onnx", filepath.Join(dir, "model.onnx")},
-		{folder, "", filepath.Join(folder, "model.safetensors")}, {folder, "onnx", filepath.Join(folder, "model.onnx")},
+		{"", "", filepath.Join(dir, "model.safetensors")},
+		{"", "onnx", filepath.Join(dir, "model.onnx")},
+		{folder, "", filepath.Join(folder, "model.safetensors")},
+		{folder, "onnx", filepath.Join(folder, "model.onnx")},
 		{filepath.Join(folder, "a.bin"), "onnx", filepath.Join(folder, "a.bin")},
 		{filepath.Join(folder, "a.bin"), "", filepath.Join(folder, "a.bin")}, // again
 		{filepath.Join(dir, "b.onnx"), "", filepath.Join(dir, "b.onnx")},
@@ -105,9 +107,12 @@ func TestExportTarget(t *testing.T) {
 	}
 	for _, c := range []struct{ out, format, words string }{
 		{filepath.Join(folder, "none", "m.onnx"), "", "there is no folder " + filepath.Join(folder, "none")},
-		{filepath.Join(folder, "m.pt"), "", "torch.load"}, {filepath.Join(folder, "m.PTH"), "safetensors", "torch.load"},
-		{filepath.Join(folder, "m.onnx"), "safetensors", "another format"}, {filepath.Join(folder, "m.safetensors"), "onnx", "another format"},
-		{filepath.Join(dir, runs.LogFile), "", "run's own file"}, {filepath.Join(dir, runs.ConfigFile), "", "run's own file"},
+		{filepath.Join(folder, "m.pt"), "", "torch.load"},
+		{filepath.Join(folder, "m.PTH"), "safetensors", "torch.load"},
+		{filepath.Join(folder, "m.onnx"), "safetensors", "another format"},
+		{filepath.Join(folder, "m.safetensors"), "onnx", "another format"},
+		{filepath.Join(dir, runs.LogFile), "", "run's own file"},
+		{filepath.Join(dir, runs.ConfigFile), "", "run's own file"},
 		{filepath.Join(dir, "config.1.yaml"), "", "run's own file"},
 		{filepath.Join(dir, runs.CheckpointsDir), "", "run's own file"},
 		{filepath.Join(dir, runs.CheckpointsDir, "step-00000012.safetensors"), "", "run's own file"},
@@ -162,7 +167,9 @@ func TestRestoreNamesTheKey(t *testing.T) {
 	tr, _, _ := fit(t, c, set, dev)
 	from := checkpoint(t, tr)
 	for _, o := range []struct{ override, key string }{
-		{"optim.amsgrad=true", "optim.amsgrad"}, {"optim.name=rmsprop", "optim.name"}, {"optim.schedule.name=plateau", "optim.schedule.name"},
+		{"optim.amsgrad=true", "optim.amsgrad"},
+		{"optim.name=rmsprop", "optim.name"},
+		{"optim.schedule.name=plateau", "optim.schedule.name"},
 		{"model.layers=[flatten, {linear: {units: 10}}]", "model"},
 	} {
 		changed := load(t, smallCNN, "data.validation=20", o.override).Config

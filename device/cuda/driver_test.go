@@ -172,7 +172,14 @@ func TestDeferred(t *testing.T) {
 // TestSplits: the parts of a sum over k cover it without gaps, whatever the shape, and none is empty.
 func TestSplits(t *testing.T) {
 	for _, shape := range [][3]int{
-		{1, 1, 1}, {64, 64, 8192}, {512, 128, 9216}, {288, 64, 294912}, {9, 32, 346112}, {65, 10, 127}, {64, 64, 129}, {512, 4096, 4096},
+		{1, 1, 1},
+		{64, 64, 8192},
+		{512, 128, 9216},
+		{288, 64, 294912},
+		{9, 32, 346112},
+		{65, 10, 127},
+		{64, 64, 129},
+		{512, 4096, 4096},
 		{4096, 4096, 512},
 	} {
 		p := newProduct(shape[0], shape[1], shape[2]).enlarge(program.Float16, shape[1]%8 == 0)
