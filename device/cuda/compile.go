@@ -116,25 +116,6 @@ func add[A any](b *builder, name string, grid [3]int, threads int, args A) {
 	b.launches = append(b.launches, launch{name: name, grid: grid, threads: threads, args: unsafe.Pointer(&args)})
 }
 
-// resolve gives launches their functions.
-func (k *kernels) resolve(instrs ...[]launch) error {
-	var names []string
-	for _, ls := range instrs {
-		for _, l := range ls {
-			names = append(names, l.name)
-		}
-	}
-	if err := k.load(names); err != nil {
-		return err
-	}
-	for _, ls := range instrs {
-		for n := range ls {
-			ls[n].f = k.functions[ls[n].name]
-		}
-	}
-	return nil
-}
-
 // ready gives the launches, which can run.
 func (b *builder) ready() ([]launch, error) {
 	if b.err != nil {

@@ -73,6 +73,25 @@ func (k *kernels) load(names []string) error {
 	return nil
 }
 
+// resolve gives launches their functions.
+func (k *kernels) resolve(instrs ...[]launch) error {
+	var names []string
+	for _, ls := range instrs {
+		for _, l := range ls {
+			names = append(names, l.name)
+		}
+	}
+	if err := k.load(names); err != nil {
+		return err
+	}
+	for _, ls := range instrs {
+		for n := range ls {
+			ls[n].f = k.functions[ls[n].name]
+		}
+	}
+	return nil
+}
+
 func (k *kernels) unload() error {
 	for _, m := range k.loaded {
 		if err := m.Unload(); err != nil {

@@ -246,9 +246,12 @@ func (v conv) output(d program.DType) *program.Value {
 func conv2DBackward(b *builder, i *program.Instr, o program.Conv2DBackward) {
 	x := i.In[0]
 	v := newConv(o.Conv, x, i.In[1])
-	g, p := b.newOutputGrad(i, o, v), o.Pool
+	var g outputGrad
+	var p ref.Pool
 	if b.d.undoes(i, o, v) {
-		g, p = outputGrad{dy: b.outputGrad(i, o, v)}, ref.Pool{}
+		g.dy = b.undone(i, o, v)
+	} else {
+		g, p = b.newOutputGrad(i, o, v), o.Pool
 	}
 	var db ptr
 	if o.Bias {
@@ -273,8 +276,8 @@ func conv2DBackward(b *builder, i *program.Instr, o program.Conv2DBackward) {
 	b.convGradX(v, last(i.Out), i.In[1], mask, g, p)
 }
 
-// outputGrad makes the gradient at the convolution's own output in the workspace: dy with the pool or ReLU undone.
-func (b *builder) outputGrad(i *program.Instr, o program.Conv2DBackward, v conv) ptr {
+// undone makes the gradient at the convolution's own output in the workspace: dy with the pool or ReLU undone.
+func (b *builder) undone(i *program.Instr, o program.Conv2DBackward, v conv) ptr {
 	d, dy := i.In[0].DType, b.ptr(i.In[2])
 	dz := b.takeOutput(v, d)
 	if o.Pool.Size == 0 {

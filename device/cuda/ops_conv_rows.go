@@ -28,10 +28,10 @@ type rowsKernel struct {
 	tiles   int // blocks that an image takes
 }
 
-// rowsFit tells whether a convolution suits the kernels that keep rows in shared memory, for operands of type d: tensor cores,
-// and taps that are shifts.
-func (d *Device) rowsFit(v conv, t program.DType) bool {
-	return d.arithmetic(t) != "_f32" && v.Stride == 1 && v.Pad == 0 && v.taps() <= rowsTaps && v.c%slabChannels == 0 && v.oc%slabChannels == 0
+// rowsFit tells whether a convolution suits the kernels that keep rows in shared memory, for operands of type t: tensor cores,
+// taps that are shifts, and windows of a pool side by side.
+func (d *Device) rowsFit(v conv, t program.DType, p ref.Pool) bool {
+	return d.arithmetic(t) != "_f32" && p.Size == p.Stride && v.Stride == 1 && v.Pad == 0 && v.taps() <= rowsTaps && v.c%slabChannels == 0 && v.oc%slabChannels == 0
 }
 
 // halo is how many pixels the last tap lies after the first.
@@ -39,7 +39,7 @@ func (v conv) halo() int { return (v.KH-1)*v.w + v.KW - 1 }
 
 // rowsForward plans y, whose rows come in whole windows of a pool.
 func (d *Device) rowsForward(v conv, t program.DType, p ref.Pool) rowsKernel {
-	if !d.rowsFit(v, t) || p.Size != p.Stride {
+	if !d.rowsFit(v, t, p) {
 		return rowsKernel{}
 	}
 	return planRows(v, t, v.oh, v.oc, max(1, p.Size), "conv_rows%d"+d.arithmetic(t))
@@ -47,7 +47,7 @@ func (d *Device) rowsForward(v conv, t program.DType, p ref.Pool) rowsKernel {
 
 // rowsGradX plans dx.
 func (d *Device) rowsGradX(v conv, t program.DType, p ref.Pool) rowsKernel {
-	if !d.rowsFit(v, t) || p.Size != p.Stride {
+	if !d.rowsFit(v, t, p) {
 		return rowsKernel{}
 	}
 	return planRows(v, t, v.h, v.c, 1, "conv_rows%d_grad_x"+d.arithmetic(t))
@@ -80,7 +80,7 @@ func planRows(v conv, t program.DType, height, channels, unit int, name string) 
 
 // rowsGradW plans dw and the bias's gradient. Every split takes whole images.
 func (d *Device) rowsGradW(v conv, t program.DType, p ref.Pool) (k rowsKernel, images int) {
-	if !d.rowsFit(v, t) || p.Size != p.Stride || v.halo() > gradWHalo {
+	if !d.rowsFit(v, t, p) || v.halo() > gradWHalo {
 		return rowsKernel{}, 0
 	}
 	k = rowsKernel{columns: 64, warps: v.taps() + 1}
