@@ -59,6 +59,9 @@ func (f *configFlags) load(args []string) (*configs.Resolved, error) {
 	if f.noGraph {
 		flags = append(flags, keyFlag{"--no-graph", "cuda.graph", "false"})
 	}
+	if len(flags) == 0 {
+		return configs.Load(f.config, args)
+	}
 	var overrides []string
 	for _, k := range flags {
 		overrides = append(overrides, k.key+"="+k.value)
